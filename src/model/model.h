@@ -1,0 +1,102 @@
+// A loaded language model: weights plus the forward pass over a batch of sequences with paged KV.
+// Shapes and the bit-exactness rules are in docs/contracts/numerics.md and kv-layout.md.
+#ifndef TANDEM_MODEL_MODEL_H_
+#define TANDEM_MODEL_MODEL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/team.h"
+
+namespace tandem::model {
+
+using TokenId = int32_t;
+using BlockId = int32_t;
+
+enum class KvDtype { kFloat16, kFloat32 };
+
+struct ModelConfig {
+  std::string architecture;
+  std::string name;
+  int layers = 0;
+  int embedding = 0;      // width of the residual stream
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int feed_forward = 0;
+  int vocab = 0;
+  int rope_dims = 0;
+  float rope_base = 10000.0F;
+  float rms_epsilon = 1e-5F;
+  int64_t context_length = 0;  // positions the model was trained for
+};
+
+// How one KV block lies in memory: [layer][K, V][kv head][token in block][head_dim], one dtype,
+// all layers of a block contiguous, so a block is one copy (docs/contracts/kv-layout.md).
+struct KvLayout {
+  int layers = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int block_tokens = 16;
+  KvDtype dtype = KvDtype::kFloat16;
+
+  size_t BlockBytes() const;
+  std::string Id() const;  // equal ids mean that bytes can be exchanged
+};
+
+// The KV memory of one engine: block b starts at base + b * layout.BlockBytes(). Not owned.
+struct KvArena {
+  std::byte* base = nullptr;
+  int32_t blocks = 0;
+};
+
+// Consecutive tokens of one sequence in one step: a prefill chunk, or one decode token.
+struct BatchSlice {
+  std::span<const TokenId> tokens;
+  int64_t start_position = 0;          // position of tokens[0]
+  std::span<const BlockId> block_table;  // covers positions 0 .. start_position + tokens.size() - 1
+  int logit_rows = 0;                  // logits wanted for the last n tokens of the slice
+};
+
+struct LoadOptions {
+  std::string path;               // a .gguf file
+  std::string cache_dir;          // packed weights are kept here; empty: packed in memory only
+  int block_tokens = 16;
+  KvDtype kv_dtype = KvDtype::kFloat16;
+  std::string force_isa;          // "", "plain", "avx2", "avx512": tests force a path
+  std::function<void(double)> progress;  // fraction 0..1, called on the loading thread
+};
+
+class Model {
+ public:
+  static Result<std::unique_ptr<Model>> Load(const LoadOptions& options, Team& team);
+  virtual ~Model() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  virtual const KvLayout& kv_layout() const = 0;
+  // Instruction-set path + KV dtype + kernel version: equal ids give equal bits.
+  virtual std::string NumericsId() const = 0;
+  // SHA-256 (hex) of the weight file's identity: metadata, tensor table and data.
+  virtual std::string WeightsDigest() const = 0;
+  virtual size_t WeightBytes() const = 0;   // read per token at batch 1
+  // Scratch for a step of this many tokens; call once before Forward. About
+  // max_tokens * (few times feed_forward) floats.
+  virtual void ReserveScratch(int max_tokens, int max_logit_rows) = 0;
+
+  // Runs one step: writes K and V of every token into the arena, and logits, row by row in slice
+  // order, to `logits` (rows x vocab floats). At most the reserved number of tokens. Checks
+  // `abort` before each layer: if set, stops and returns kCancelled (KV written so far is
+  // unspecified for these tokens only). One call at a time.
+  virtual Status Forward(std::span<const BatchSlice> slices, KvArena arena, Team& team,
+                         std::span<float> logits, const std::atomic<bool>* abort) = 0;
+};
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_MODEL_H_
