@@ -1,0 +1,64 @@
+// Byte streams: TCP and Unix sockets in the real runtime, simulated links in the other.
+#ifndef TANDEM_RT_STREAM_H_
+#define TANDEM_RT_STREAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "rt/cancel.h"
+#include "rt/task.h"
+
+namespace tandem::rt {
+
+// "host:port" with a numeric address or a name, "[v6]:port", or "unix:/path", "unix:@abstract".
+struct Address {
+  std::string host;  // or the path of a Unix socket, starting with "unix:"
+  uint16_t port = 0;
+  bool IsUnix() const { return host.starts_with("unix:"); }
+  std::string ToString() const;
+  static Result<Address> Parse(std::string_view text);
+};
+
+// One connection. One reader and one writer at a time. Destroying it closes it. Loop thread only.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Reads 1..into.size() bytes; 0 at end of stream. Broken connections are kConnectionLost.
+  virtual Task<Result<size_t>> Read(std::span<std::byte> into, CancelToken cancel = {}) = 0;
+  // Writes all bytes, or fails. The bytes must stay valid until it is done.
+  virtual Task<Status> Write(std::span<const std::byte> bytes, CancelToken cancel = {}) = 0;
+  // Ends the connection both ways; pending reads and writes fail with kConnectionLost.
+  virtual void Close() = 0;
+  // Resolves when the peer has closed or the connection broke (EOF or reset), without consuming
+  // data: how a server notices that a client went away while it computes. Fires at most once.
+  [[nodiscard]] virtual CancelRegistration OnPeerGone(std::function<void()> callback) = 0;
+  virtual std::string PeerName() const = 0;
+  // The socket's descriptor for SCM_RIGHTS and SO_PEERCRED in xfer; -1 in simulation.
+  virtual int NativeHandle() const { return -1; }
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual Task<Result<std::unique_ptr<Stream>>> Accept(CancelToken cancel = {}) = 0;
+  virtual Address LocalAddress() const = 0;  // with the port that the kernel chose, if 0 was asked
+  virtual void Close() = 0;
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual Result<std::unique_ptr<Listener>> Listen(const Address& address) = 0;
+  // Fails with kUnavailable (refused, unreachable, timed out) or the token's reason.
+  virtual Task<Result<std::unique_ptr<Stream>>> Connect(Address address, Duration timeout,
+                                                        CancelToken cancel = {}) = 0;
+};
+
+}  // namespace tandem::rt
+
+#endif  // TANDEM_RT_STREAM_H_
