@@ -19,14 +19,14 @@ namespace tandem::engine {
 struct EngineStats {
   int64_t running = 0;
   int64_t waiting = 0;
-  int64_t waiting_for_kv = 0;   // decode side: pulls under way or queued
-  int64_t leases = 0;           // prefill side
+  int64_t waiting_for_kv = 0;  // decode side: pulls under way or queued
+  int64_t leases = 0;          // prefill side
   int64_t pins = 0;
   int64_t blocks_total = 0;
-  int64_t blocks_free = 0;      // free or cached without a user
+  int64_t blocks_free = 0;  // free or cached without a user
   uint64_t preemptions = 0;
   uint64_t steps = 0;
-  uint64_t max_rows_in_step = 0;     // most sequences in one step so far
+  uint64_t max_rows_in_step = 0;  // most sequences in one step so far
   uint64_t prompt_tokens_computed = 0;
   uint64_t prefix_hit_tokens = 0;
   uint64_t prefix_query_tokens = 0;
