@@ -1,0 +1,31 @@
+// JSON to template values and back.
+#ifndef TANDEM_TEXT_JSON_H_
+#define TANDEM_TEXT_JSON_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/value.h"
+
+namespace tandem::text {
+
+// kInvalidArgument where the text is not JSON or is nested too deeply. Of equal keys the last wins.
+Result<Value> ValueFromJson(std::string_view json);
+
+struct ToJsonOptions {
+  bool ensure_ascii = false;
+  std::optional<std::string> indent;  // one level of indentation; absent: all on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+  bool sort_keys = false;
+  size_t max_bytes = size_t{1} << 26;
+};
+
+// Python's json.dumps. Fails for a value that JSON cannot express (undefined, macros, cycles).
+Result<std::string> ToJson(const Value& value, const ToJsonOptions& options = {});
+
+}  // namespace tandem::text
+
+#endif  // TANDEM_TEXT_JSON_H_
