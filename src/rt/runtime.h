@@ -39,14 +39,17 @@ class Runtime {
   // Resumes a suspended coroutine from the loop, later. Loop thread only. Awaitables use this
   // instead of resuming inside the call that wakes them: no re-entrancy, no deep stacks.
   virtual void Schedule(std::coroutine_handle<> coroutine) = 0;
+  // Takes back a Schedule whose coroutine is destroyed before it ran. Only rt's awaitables need it.
+  virtual void Unschedule(std::coroutine_handle<> coroutine) = 0;
   // Runs `work` once at `when` unless the handle is destroyed first. Loop thread only.
   [[nodiscard]] virtual std::unique_ptr<Timer> RunAt(MonoTime when, std::function<void()> work) = 0;
   // Runs `work` on a helper thread (inline in simulation), then continues on the loop. For
   // copies and file reads that would hold the loop up for more than about a millisecond.
   virtual Task<void> RunBlocking(std::function<void()> work) = 0;
 
-  // Starts a task that nobody awaits. Loop thread only. The runtime owns it; tasks that are still
-  // suspended when the runtime is destroyed are destroyed with it.
+  // Starts a task that nobody awaits, in a later turn of the loop. Loop thread only (or before the
+  // loop runs). The runtime owns it; tasks that are still suspended when the runtime is destroyed
+  // are destroyed with it.
   virtual void Spawn(Task<void> task) = 0;
 
   // Waits until `when`, or less if cancelled (the reason is the error).
