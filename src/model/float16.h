@@ -14,7 +14,8 @@ inline float HalfToFloat(uint16_t half) {
   const uint32_t exponent = (half >> 10) & 0x1FU;
   uint32_t mantissa = half & 0x3FFU;
   if (exponent == 0x1FU) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
   if (mantissa == 0) return std::bit_cast<float>(sign);
   // A subnormal half is a normal float: shift the leading one into place.
   const uint32_t shift = static_cast<uint32_t>(std::countl_zero(mantissa)) - 21U;

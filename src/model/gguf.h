@@ -39,8 +39,8 @@ enum class GgufType : uint32_t {
 
 std::string_view GgufTypeName(GgufType type);
 
-// One metadata value. `bytes` are the payload in the file: of a scalar its little-endian bytes, of a
-// string its characters, of an array its elements, already checked to lie inside the file.
+// One metadata value. `bytes` are the payload in the file: of a scalar its little-endian bytes, of
+// a string its characters, of an array its elements, already checked to lie inside the file.
 struct GgufValue {
   GgufType type = GgufType::kUint8;
   GgufType element = GgufType::kUint8;  // of an array

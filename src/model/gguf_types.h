@@ -1,4 +1,5 @@
-// Tensor types of GGUF files that this build can compute with, and the names of those that it cannot.
+// Tensor types of GGUF files that this build can compute with, and the names of those that it
+// cannot.
 #ifndef TANDEM_MODEL_GGUF_TYPES_H_
 #define TANDEM_MODEL_GGUF_TYPES_H_
 

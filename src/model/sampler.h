@@ -1,6 +1,6 @@
 // Chooses the next token of a sequence from its logits. The choice depends on the logits, the
-// parameters, the tokens so far and (seed, choice, position) alone: not on the batch, the worker, or
-// anything sampled before. Steps, in this order: allowed ids, bad words, min_tokens, logit bias,
+// parameters, the tokens so far and (seed, choice, position) alone: not on the batch, the worker,
+// or anything sampled before. Steps, in this order: allowed ids, bad words, min_tokens, logit bias,
 // repetition, frequency and presence penalties, greedy choice; else temperature, min_p, top_k,
 // top_p, draw.
 #ifndef TANDEM_MODEL_SAMPLER_H_
@@ -74,11 +74,11 @@ class Sampler {
   TokenId Draw(const SamplingContext& context) const;
   TokenId DrawFromAll(const SamplingContext& context, float largest);
 
-  std::vector<float> work_;             // logits while they are processed
-  std::vector<uint32_t> counts_;        // all zero between calls
-  std::vector<TokenId> touched_;        // entries of counts_ in use
-  std::vector<float> values_;           // selection scratch
-  std::vector<Candidate> candidates_;   // what is left, by ascending id
+  std::vector<float> work_;            // logits while they are processed
+  std::vector<uint32_t> counts_;       // all zero between calls
+  std::vector<TokenId> touched_;       // entries of counts_ in use
+  std::vector<float> values_;          // selection scratch
+  std::vector<Candidate> candidates_;  // what is left, by ascending id
 };
 
 // A uniform number in [0, 1) with 53 bits, a pure function of its arguments (Philox4x32-10).

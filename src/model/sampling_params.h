@@ -13,17 +13,17 @@
 namespace tandem::model {
 
 struct SamplingParams {
-  float temperature = 1.0F;  // 0: greedy; above 0 and below 0.01 counts as 0.01
-  float top_p = 1.0F;        // (0, 1]
-  int32_t top_k = 0;         // 0 or -1: all
-  float min_p = 0.0F;        // [0, 1]
+  float temperature = 1.0F;         // 0: greedy; above 0 and below 0.01 counts as 0.01
+  float top_p = 1.0F;               // (0, 1]
+  int32_t top_k = 0;                // 0 or -1: all
+  float min_p = 0.0F;               // [0, 1]
   float repetition_penalty = 1.0F;  // above 0; prompt and output
   float presence_penalty = 0.0F;    // [-2, 2]; output only
   float frequency_penalty = 0.0F;   // [-2, 2]; output only, times the count
   // Unset: whoever accepts the request draws one, once, so that all workers use the same.
   std::optional<uint64_t> seed;
-  std::vector<std::pair<TokenId, float>> logit_bias;  // added; clipped to +-100
-  std::vector<TokenId> allowed_token_ids;             // empty: all
+  std::vector<std::pair<TokenId, float>> logit_bias;      // added; clipped to +-100
+  std::vector<TokenId> allowed_token_ids;                 // empty: all
   std::vector<std::vector<TokenId>> bad_words_token_ids;  // sequences that must not be completed
   int32_t min_tokens = 0;  // before so many output tokens, end and stop ids cannot be chosen
   std::vector<TokenId> stop_token_ids;

@@ -16,13 +16,14 @@ namespace tandem::model {
 struct TokenizerMetadata {
   std::string model;  // "gpt2" is byte-level BPE, "llama" is SentencePiece-like
   std::string pre;    // which pre-tokeniser splits the text; empty when the file does not say
-  std::vector<std::string> tokens;   // by id; of gpt2 in the printable byte alphabet
-  std::vector<int32_t> token_types;  // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
-  std::vector<float> scores;         // empty for gpt2
-  std::vector<std::string> merges;   // "left right", by rank
+  std::vector<std::string> tokens;  // by id; of gpt2 in the printable byte alphabet
+  std::vector<int32_t>
+      token_types;            // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+  std::vector<float> scores;  // empty for gpt2
+  std::vector<std::string> merges;  // "left right", by rank
   std::optional<int32_t> bos, eos, eot, eom, unknown, padding, separator, mask;
-  std::optional<bool> add_bos, add_eos, add_space_prefix;  // unset: the model's own default
-  std::string chat_template;                                   // empty: none
+  std::optional<bool> add_bos, add_eos, add_space_prefix;   // unset: the model's own default
+  std::string chat_template;                                // empty: none
   std::map<std::string, std::string> named_chat_templates;  // tokenizer.chat_template.NAME
 };
 
