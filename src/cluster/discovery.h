@@ -35,7 +35,8 @@ class Discovery {
   // by instance id. A reader expires what it saw unchanged for one TTL by its own monotonic
   // clock. Losing the store keeps the last known instances (traffic goes on) and logs once.
   using OnChange = std::function<void(const std::vector<wire::Instance>&)>;
-  [[nodiscard]] virtual std::unique_ptr<Watch> WatchInstances(std::string ns, OnChange on_change) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Watch> WatchInstances(std::string ns,
+                                                              OnChange on_change) = 0;
 };
 
 }  // namespace tandem::cluster
