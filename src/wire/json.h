@@ -25,17 +25,23 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  Json() = default;  // null
-  explicit Json(bool v) : value_(v) {}
+  Json();  // null
+  explicit Json(bool v);
   template <std::signed_integral T>
-  explicit Json(T v) : value_(int64_t{v}) {}
+  explicit Json(T v) : Json(Integer{v}) {}
   explicit Json(uint64_t v);  // kept as an int64 where it fits
-  explicit Json(double v) : value_(v) {}
-  explicit Json(std::string v) : value_(std::move(v)) {}
-  explicit Json(std::string_view v) : value_(std::string(v)) {}
-  explicit Json(const char* v) : value_(std::string(v)) {}
+  explicit Json(double v);
+  explicit Json(std::string v);
+  explicit Json(std::string_view v);
+  explicit Json(const char* v);
   explicit Json(Array v);
   explicit Json(Object v);
+  // Defined where Member is complete.
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+  ~Json();
 
   Type type() const { return static_cast<Type>(value_.index()); }
   bool IsNull() const { return type() == Type::kNull; }
@@ -67,6 +73,11 @@ class Json {
   friend bool operator==(const Json& a, const Json& b);
 
  private:
+  struct Integer {
+    int64_t value;
+  };
+  explicit Json(Integer v);
+
   // In the order of Type.
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
 };
@@ -76,6 +87,12 @@ struct Json::Member {
   Json value;
   friend bool operator==(const Member&, const Member&) = default;
 };
+
+inline Json::Json(const Json&) = default;
+inline Json::Json(Json&&) noexcept = default;
+inline Json& Json::operator=(const Json&) = default;
+inline Json& Json::operator=(Json&&) noexcept = default;
+inline Json::~Json() = default;
 
 struct JsonLimits {
   size_t max_bytes = size_t{64} << 20;

@@ -22,7 +22,8 @@ using TokenId = int32_t;
 
 // Methods of the request plane that a worker serves.
 inline constexpr std::string_view kMethodGenerate = "generate";  // GenerateRequest -> GenerateItem*
-inline constexpr std::string_view kMethodArtifact = "artifact";  // ArtifactRequest -> raw bytes, in pieces
+inline constexpr std::string_view kMethodArtifact =
+    "artifact";  // ArtifactRequest -> raw bytes, in pieces
 
 // Sampling, resolved: the frontend has applied defaults and checked ranges (spec of the order of
 // the steps: model/sampler.h).
@@ -34,23 +35,23 @@ struct Sampling {
   double repetition_penalty = 1.0;
   double presence_penalty = 0.0;
   double frequency_penalty = 0.0;
-  std::optional<int64_t> seed;   // absent: the frontend drew one (always set on the wire)
+  std::optional<int64_t> seed;  // absent: the frontend drew one (always set on the wire)
   std::map<TokenId, double> logit_bias;
   std::vector<TokenId> allowed_token_ids;
   std::vector<std::vector<TokenId>> bad_words;  // token sequences
 };
 
 struct GenerateRequest {
-  std::string request_id;     // the client's x-request-id or one made by the frontend
+  std::string request_id;  // the client's x-request-id or one made by the frontend
   std::string model;
   std::vector<TokenId> prompt;
   Sampling sampling;
-  int32_t n = 1;              // choices: one prefill, one lease, forked after it
+  int32_t n = 1;  // choices: one prefill, one lease, forked after it
   int32_t max_tokens = 16;
   int32_t min_tokens = 0;
   std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;
-  int32_t logprobs = -1;      // top-n to return per token; -1: none, 0: the sampled token's only
+  int32_t logprobs = -1;  // top-n to return per token; -1: none, 0: the sampled token's only
   int32_t prompt_logprobs = -1;
   std::string cache_salt;
   int32_t priority = 0;
@@ -76,15 +77,15 @@ struct GenerateItem {
   std::vector<TokenId> tokens;
   std::vector<TokenLogprob> logprobs;  // one per token, if asked for
   FinishReason finish = FinishReason::kNone;
-  std::optional<TokenId> stop_token;   // the eos or stop id that ended it
+  std::optional<TokenId> stop_token;  // the eos or stop id that ended it
   // On the first item of choice 0:
-  int32_t cached_tokens = 0;           // prompt tokens found in this worker's prefix cache
-  int32_t pulled_tokens = 0;           // prompt tokens whose KV was pulled
+  int32_t cached_tokens = 0;  // prompt tokens found in this worker's prefix cache
+  int32_t pulled_tokens = 0;  // prompt tokens whose KV was pulled
   int64_t pulled_bytes = 0;
   double pull_seconds = 0;
   std::string pull_transport;          // "shm", "tcp" or ""
   int32_t computed_prompt_tokens = 0;  // prompt tokens computed here (1 after a full pull)
-  std::string fallback_reason;         // non-empty: the pull failed and the prompt was computed here
+  std::string fallback_reason;  // non-empty: the pull failed and the prompt was computed here
   // On the last item of a prefill leg:
   std::string kv_transfer_params;
 };
@@ -97,7 +98,7 @@ struct ArtifactRequest {
 struct ModelCard {
   std::string name;
   std::vector<std::string> aliases;
-  std::string role;               // "agg", "prefill", "decode"
+  std::string role;  // "agg", "prefill", "decode"
   int64_t max_model_len = 0;
   int32_t kv_block_size = 0;
   int64_t total_kv_blocks = 0;
@@ -110,19 +111,19 @@ struct ModelCard {
   std::string weights_digest;
   std::string kv_layout_id;
   std::string numerics_id;
-  std::string kv_connector;       // from --kv-transfer-config; "" if none
-  std::string engine;             // "native", "mock"
+  std::string kv_connector;  // from --kv-transfer-config; "" if none
+  std::string engine;        // "native", "mock"
 };
 
 // One live instance of an endpoint, as discovery knows it.
 struct Instance {
-  uint64_t id = 0;                // random per process start: a restart is another instance
-  std::string ns;                 // dyn://ns.component.endpoint
-  std::string component;          // "backend" (agg, decode), "prefill"
-  std::string endpoint;           // "generate"
-  std::string address;            // request plane, host:port
-  std::string system_address;     // system server, host:port; "" if off
-  int64_t started_unix_ms = 0;    // earliest registered decides in digest conflicts
+  uint64_t id = 0;              // random per process start: a restart is another instance
+  std::string ns;               // dyn://ns.component.endpoint
+  std::string component;        // "backend" (agg, decode), "prefill"
+  std::string endpoint;         // "generate"
+  std::string address;          // request plane, host:port
+  std::string system_address;   // system server, host:port; "" if off
+  int64_t started_unix_ms = 0;  // earliest registered decides in digest conflicts
   ModelCard card;
 };
 
