@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,8 @@ using TokenId = int32_t;
 
 // Methods of the request plane that a worker serves.
 inline constexpr std::string_view kMethodGenerate = "generate";  // GenerateRequest -> GenerateItem*
-inline constexpr std::string_view kMethodArtifact =
-    "artifact";  // ArtifactRequest -> raw bytes, in pieces
+inline constexpr std::string_view kMethodRelease = "release";    // ReleaseRequest -> nothing
+inline constexpr std::string_view kMethodArtifact = "artifact";  // ArtifactRequest -> bytes*
 
 // Sampling, resolved: the frontend has applied defaults and checked ranges (spec of the order of
 // the steps: model/sampler.h).
@@ -42,7 +43,9 @@ struct Sampling {
 };
 
 struct GenerateRequest {
-  std::string request_id;  // the client's x-request-id or one made by the frontend
+  // The client's x-request-id, or one made by the frontend, plus a random suffix: never used for
+  // two requests. The prefill and decode legs of a request share it.
+  std::string request_id;
   std::string model;
   std::vector<TokenId> prompt;
   Sampling sampling;
@@ -90,6 +93,13 @@ struct GenerateItem {
   std::string kv_transfer_params;
 };
 
+// To a prefill worker: nobody will collect the KV of this request, so its lease ends now. Sent on
+// the same connection as the generate call, after its cancel frame if there was one: what the
+// worker does for it happens after the cancel. Unknown or ended ones are fine (idempotent).
+struct ReleaseRequest {
+  std::string request_id;
+};
+
 struct ArtifactRequest {
   std::string digest;  // SHA-256, hex
 };
@@ -132,9 +142,11 @@ using Bytes = std::vector<std::byte>;
 Bytes Encode(const GenerateRequest& m);
 Bytes Encode(const GenerateItem& m);
 Bytes Encode(const ArtifactRequest& m);
+Bytes Encode(const ReleaseRequest& m);
 Bytes Encode(const Instance& m);
 Result<GenerateRequest> DecodeGenerateRequest(std::span<const std::byte> bytes);
 Result<GenerateItem> DecodeGenerateItem(std::span<const std::byte> bytes);
+Result<ReleaseRequest> DecodeReleaseRequest(std::span<const std::byte> bytes);
 Result<ArtifactRequest> DecodeArtifactRequest(std::span<const std::byte> bytes);
 Result<Instance> DecodeInstance(std::span<const std::byte> bytes);
 
