@@ -40,7 +40,7 @@ struct TokenProbability {
 };
 
 // Parameters must have passed ValidateSamplingParams. One thread at a time; use one sampler per
-// thread. Owns scratch memory of about 20 bytes per vocabulary entry.
+// thread. Owns scratch memory of about 32 bytes per vocabulary entry.
 class Sampler {
  public:
   explicit Sampler(int32_t vocab);
@@ -65,20 +65,27 @@ class Sampler {
 
   TokenId Choose(const SamplingParams& params, const SamplingContext& context,
                  std::span<const float> logits);
+  // Fills work_ with the logits after every step up to the penalties.
   void Process(const SamplingParams& params, const SamplingContext& context,
                std::span<const float> logits);
+  void KeepAllowed(const SamplingParams& params);
+  void MaskBadWords(const SamplingParams& params, const SamplingContext& context);
   void Penalize(const SamplingParams& params, const SamplingContext& context);
-  void Filter(const SamplingParams& params, float largest);
-  void KeepTopP(float top_p, float largest, float threshold);
-  void Collect(float largest, float threshold);
-  TokenId Draw(const SamplingContext& context) const;
-  TokenId DrawFromAll(const SamplingContext& context, float largest);
+  // Temperature, min_p, top_k and top_p on work_: leaves candidates_, or, where nothing but the
+  // temperature applies, weights_ with all_ set. False if no token is left.
+  bool Filter(const SamplingParams& params);
+  void KeepTopP(float top_p, float largest, float threshold, bool complete);
+  void CutTail(float top_p, double total);
+  double Collect(float largest, float threshold);
+  TokenId Draw(double uniform) const;
+  TokenId DrawFromAll(double uniform) const;
 
   std::vector<float> work_;            // logits while they are processed
+  std::vector<double> weights_;        // exp of all of them, where needed
   std::vector<uint32_t> counts_;       // all zero between calls
-  std::vector<TokenId> touched_;       // entries of counts_ in use
   std::vector<float> values_;          // selection scratch
-  std::vector<Candidate> candidates_;  // what is left, by ascending id
+  std::vector<Candidate> candidates_;  // what is left, in a fixed order
+  bool all_ = false;
 };
 
 // A uniform number in [0, 1) with 53 bits, a pure function of its arguments (Philox4x32-10).

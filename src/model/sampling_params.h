@@ -21,15 +21,17 @@ struct SamplingParams {
   float presence_penalty = 0.0F;    // [-2, 2]; output only
   float frequency_penalty = 0.0F;   // [-2, 2]; output only, times the count
   // Unset: whoever accepts the request draws one, once, so that all workers use the same.
-  std::optional<uint64_t> seed;
-  std::vector<std::pair<TokenId, float>> logit_bias;      // added; clipped to +-100
-  std::vector<TokenId> allowed_token_ids;                 // empty: all
-  std::vector<std::vector<TokenId>> bad_words_token_ids;  // sequences that must not be completed
+  std::optional<uint64_t> seed = std::nullopt;
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added; clipped to +-100
+  std::vector<TokenId> allowed_token_ids = {};             // empty: all
+  std::vector<std::vector<TokenId>> bad_words_token_ids =
+      {};                  // sequences that must not be completed
   int32_t min_tokens = 0;  // before so many output tokens, end and stop ids cannot be chosen
-  std::vector<TokenId> stop_token_ids;
-  std::vector<TokenId> eos_token_ids;  // the model's own end tokens
+  std::vector<TokenId> stop_token_ids = {};
+  std::vector<TokenId> eos_token_ids = {};  // the model's own end tokens
   bool ignore_eos = false;  // an end token does not end the output; min_tokens still masks it
-  std::optional<int32_t> logprobs;  // unset: none; n: the chosen token and the n likeliest
+  std::optional<int32_t> logprobs =
+      std::nullopt;  // unset: none; n: the chosen token and the n likeliest
 };
 
 // The most log probabilities that a request may ask for at each position.

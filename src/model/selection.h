@@ -1,0 +1,24 @@
+// Order statistics over a row of logits without sorting it.
+#ifndef TANDEM_MODEL_SELECTION_H_
+#define TANDEM_MODEL_SELECTION_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tandem::model {
+
+// The largest number; minus infinity for none. NaN is ignored.
+float LargestOf(std::span<const float> values);
+
+// The k-th largest number, equal ones counted each; minus infinity when there are fewer than k.
+// k >= 1. `scratch` is overwritten.
+float KthLargest(std::span<const float> values, size_t k, std::vector<float>& scratch);
+
+// Writes exp(value - largest) for every value (zero for NaN and minus infinity) and returns their
+// sum, added in an order that depends on the size alone. `weights` has as many entries.
+double ExpAll(std::span<const float> values, float largest, std::span<double> weights);
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_SELECTION_H_
