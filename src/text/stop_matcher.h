@@ -43,7 +43,8 @@ class StopMatcher {
   struct Node {
     std::vector<std::pair<uint8_t, uint32_t>> next;
     uint32_t fail = 0;   // node of the longest proper suffix that is a prefix of a stop string
-    uint32_t depth = 0;  // bytes from the root = bytes that must be held back here
+    uint32_t depth = 0;  // bytes from the root
+    uint32_t hold = 0;   // length of the longest suffix that may still grow into a stop string
     int32_t stop = -1;   // lowest index of a stop string that ends here
   };
 
@@ -57,7 +58,7 @@ class StopMatcher {
   bool include_ = false;
   std::vector<Node> nodes_;
   uint32_t state_ = 0;
-  std::string held_;  // the last nodes_[state_].depth bytes
+  std::string held_;  // the last nodes_[state_].hold bytes
   bool done_ = false;
 };
 

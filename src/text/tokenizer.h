@@ -46,6 +46,7 @@ class Tokenizer {
   // How the vocabulary itself writes the token (byte alphabet for gpt2).
   std::string_view TokenText(int32_t id) const;
   int32_t VocabSize() const;
+  // As given to Create, without merges and scores.
   const TokenizerSpec& spec() const;
 
  private:

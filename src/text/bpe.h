@@ -1,0 +1,70 @@
+// Byte-pair merging of one word.
+#ifndef TANDEM_TEXT_BPE_H_
+#define TANDEM_TEXT_BPE_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tandem::text {
+
+// Merge rules by pair of ids: open addressing, filled once.
+class MergeTable {
+ public:
+  static constexpr uint32_t kNone = 0xFFFFFFFF;
+
+  struct Merge {
+    uint32_t rank = kNone;  // lower merges first; kNone: the pair does not merge
+    int32_t merged = -1;
+  };
+
+  explicit MergeTable(size_t merges);
+  // A pair that is given again takes the later rank.
+  void Add(int32_t left, int32_t right, Merge merge);
+  Merge Find(int32_t left, int32_t right) const {
+    const uint64_t key = Key(left, right);
+    for (size_t slot = Slot(key);; slot = (slot + 1) & mask_) {
+      if (slots_[slot].key == key) return slots_[slot].merge;
+      if (slots_[slot].key == kEmpty) return {};
+    }
+  }
+
+ private:
+  struct Entry {
+    uint64_t key = kEmpty;
+    Merge merge;
+  };
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
+
+  static uint64_t Key(int32_t left, int32_t right) {
+    return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  }
+  size_t Slot(uint64_t key) const { return (key * 0x9E3779B97F4A7C15ULL) >> shift_; }
+
+  std::vector<Entry> slots_;
+  size_t mask_ = 0;
+  int shift_ = 0;
+};
+
+class Bpe {
+ public:
+  // byte_ids: the id of each byte's own symbol, or -1 where the vocabulary lacks it: such bytes are
+  // left out of every word.
+  Bpe(MergeTable merges, const std::array<int32_t, 256>& byte_ids)
+      : merges_(std::move(merges)), byte_ids_(byte_ids) {}
+
+  // Appends the ids of a word. The pair of lowest rank merges first, the leftmost of equals.
+  void Encode(std::string_view word, std::vector<int32_t>& out) const;
+
+ private:
+  void EncodeShort(std::string_view word, std::vector<int32_t>& out) const;
+  void EncodeLong(std::string_view word, std::vector<int32_t>& out) const;
+
+  MergeTable merges_;
+  std::array<int32_t, 256> byte_ids_;
+};
+
+}  // namespace tandem::text
+
+#endif  // TANDEM_TEXT_BPE_H_
