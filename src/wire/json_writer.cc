@@ -57,6 +57,18 @@ void AppendChars(std::string& out, T value) {
   out.append(buffer.data(), end.ptr);
 }
 
+// A real number stays one when it is read back: 2 is written 2.0.
+template <class T>
+void AppendReal(std::string& out, T value) {
+  if (!std::isfinite(value)) {
+    out += "null";
+    return;
+  }
+  const size_t start = out.size();
+  AppendChars(out, value);
+  if (out.find_first_of(".e", start) == std::string::npos) out += ".0";
+}
+
 }  // namespace
 
 void AppendJsonString(std::string& out, std::string_view text) {
@@ -79,18 +91,8 @@ void AppendJsonString(std::string& out, std::string_view text) {
   out.push_back('"');
 }
 
-void AppendJsonNumber(std::string& out, double value) {
-  if (!std::isfinite(value))
-    out += "null";
-  else
-    AppendChars(out, value);
-}
-void AppendJsonNumber(std::string& out, float value) {
-  if (!std::isfinite(value))
-    out += "null";
-  else
-    AppendChars(out, value);
-}
+void AppendJsonNumber(std::string& out, double value) { AppendReal(out, value); }
+void AppendJsonNumber(std::string& out, float value) { AppendReal(out, value); }
 void AppendJsonNumber(std::string& out, int64_t value) { AppendChars(out, value); }
 void AppendJsonNumber(std::string& out, uint64_t value) { AppendChars(out, value); }
 
