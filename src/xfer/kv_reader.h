@@ -46,7 +46,7 @@ struct PullStats {
 
 namespace internal {
 class PeerPool;
-class PeerConnection;
+class PeerHandle;
 }  // namespace internal
 
 // Lives on one loop. Pulls run at the same time, each over a connection of its own: a pin dies with
@@ -101,7 +101,10 @@ class KvReader {
 
  private:
   rt::Task<Result<PullStats>> PullOnce(LeaseSource source, std::vector<PullBlock>* blocks,
-                                       bool release, rt::CancelToken cancel, bool* retry);
+                                       bool release, rt::CancelToken cancel, bool* fresh);
+  rt::Task<Result<std::string>> ChooseTransport(internal::PeerHandle& peer);
+  rt::Task<Result<bool>> ClosePin(LeaseSource source, internal::PeerHandle& peer, kv::PinId pin,
+                                  bool release, rt::CancelToken cancel);
   rt::Task<void> ReleaseTask(LeaseSource source);
   void Count(const Result<PullStats>& result);
 

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/metrics.h"
 #include "base/result.h"
@@ -17,10 +19,6 @@
 #include "xfer/identity.h"
 
 namespace tandem::xfer {
-
-namespace internal {
-class FrameStream;
-}
 
 // Lives on one loop: construct, Start, Stop and destroy it there. `arena` and `leases` outlive it.
 // It never ends a lease by time; whoever drains the table calls Expire.
@@ -37,8 +35,7 @@ class KvServer {
   };
   KvServer(rt::Runtime& runtime, const Arena& arena, kv::LeaseTable& leases, Options options,
            Metrics& metrics);
-  // CHECKs that it was never started, was stopped, or that its runtime's tasks were destroyed.
-  ~KvServer();
+  ~KvServer();  // after Stop, or after its runtime's tasks were destroyed
   KvServer(const KvServer&) = delete;
   KvServer& operator=(const KvServer&) = delete;
 
@@ -51,17 +48,22 @@ class KvServer {
 
  private:
   struct Connection;
+  // Counts one connection as long as its task lives.
+  class Slot;
   rt::Task<void> AcceptLoop();
-  rt::Task<void> FdLoop();
-  rt::Task<void> Serve(std::unique_ptr<rt::Stream> stream, kv::ConnectionId id);
-  rt::Task<void> PassFd(std::unique_ptr<rt::Stream> stream);
+  rt::Task<void> Serve(std::unique_ptr<rt::Stream> stream);
   rt::Task<Status> Handshake(Connection& connection);
-  rt::Task<Status> Answer(Connection& connection);
+  rt::Task<Status> AnswerNext(Connection& connection);
   rt::Task<Status> AnswerOpen(Connection& connection, std::span<const std::byte> body);
+  rt::Task<Status> AnswerClose(Connection& connection, std::span<const std::byte> body);
+  rt::Task<Status> AnswerHeartbeat(Connection& connection, std::span<const std::byte> body);
+  rt::Task<Status> AnswerRelease(Connection& connection, std::span<const std::byte> body);
   rt::Task<Status> SendBlocks(Connection& connection, kv::PinId pin,
                               std::vector<kv::BlockRef> blocks);
-  rt::Task<Status> SendError(Connection& connection, Error error);
+
   void ListenForFds();
+  rt::Task<void> FdLoop();
+  rt::Task<void> PassFd(std::unique_ptr<rt::Stream> stream);
 
   rt::Runtime& runtime_;
   const Arena& arena_;
@@ -69,8 +71,7 @@ class KvServer {
   const Options options_;
   Counter& bytes_sent_;
   Counter& refused_;
-  Counter& fds_passed_;
-  Gauge& connections_gauge_;
+  Counter& arenas_passed_;
   std::unique_ptr<rt::Listener> listener_;
   std::unique_ptr<rt::Listener> fd_listener_;
   std::string shm_name_;  // abstract Unix address; empty if shm is not offered
@@ -78,6 +79,7 @@ class KvServer {
   kv::ConnectionId next_connection_ = 1;
   size_t connections_ = 0;
   size_t fd_connections_ = 0;
+  bool started_ = false;
   rt::TaskScope scope_;
 };
 
