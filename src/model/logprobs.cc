@@ -11,7 +11,7 @@ namespace tandem::model {
 Logprobs ComputeLogprobs(std::span<const float> logits, TokenId chosen, int32_t top) {
   CHECK(chosen >= 0 && static_cast<size_t>(chosen) < logits.size());
   const float largest = LargestOf(logits);
-  std::vector<double> weights(logits.size());
+  std::vector<float> weights(logits.size());
   const double log_sum = Log(std::max(ExpAll(logits, largest, weights), 1e-300));
   const auto logprob = [&](float logit) {
     const float value = static_cast<float>((double{logit} - double{largest}) - log_sum);

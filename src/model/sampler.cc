@@ -1,6 +1,7 @@
 #include "model/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/check.h"
@@ -80,9 +81,9 @@ std::vector<TokenProbability> Sampler::Distribution(const SamplingParams& params
   if (!Filter(filters)) return distribution;
   if (all_) Collect(LargestOf(work_), kMinusInfinity);
   double total = 0.0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  for (const Candidate& candidate : candidates_) total += double{candidate.weight};
   for (const Candidate& candidate : candidates_)
-    distribution.push_back({candidate.token, candidate.logit, candidate.weight / total});
+    distribution.push_back({candidate.token, candidate.logit, double{candidate.weight} / total});
   std::ranges::sort(distribution, {}, &TokenProbability::token);
   return distribution;
 }
@@ -172,7 +173,7 @@ bool Sampler::Filter(const SamplingParams& params) {
   if (top_k)
     threshold = std::max(threshold, KthLargest(work_, static_cast<size_t>(params.top_k), values_));
   if (params.top_p < 1.0F) {
-    KeepTopP(params.top_p, largest, threshold, top_k || params.min_p > 0.0F);
+    KeepTopP(params.top_p, largest, threshold);
   } else if (threshold > kMinusInfinity) {
     Collect(largest, threshold);
   } else {
@@ -182,67 +183,67 @@ bool Sampler::Filter(const SamplingParams& params) {
   return true;
 }
 
-double Sampler::Collect(float largest, float threshold) {
+void Sampler::Collect(float largest, float threshold) {
   constexpr size_t kChunk = 256;
   candidates_.clear();
-  double total = 0.0;
   for (size_t start = 0; start < work_.size(); start += kChunk) {
     const size_t end = std::min(start + kChunk, work_.size());
     if (LargestOf(std::span(work_).subspan(start, end - start)) < threshold) continue;
     for (size_t i = start; i < end; ++i) {
       if (work_[i] < threshold || !(work_[i] > kMinusInfinity)) continue;
-      const double weight = Exp(double{work_[i]} - double{largest});
-      candidates_.push_back({static_cast<TokenId>(i), work_[i], weight});
-      total += weight;
+      candidates_.push_back({static_cast<TokenId>(i), work_[i], ExpOfNegative(work_[i] - largest)});
     }
   }
-  return total;
 }
 
-void Sampler::KeepTopP(float top_p, float largest, float threshold, bool complete) {
-  if (complete) {
-    CutTail(top_p, Collect(largest, threshold));
-    return;
-  }
-  // The cut nearly always lies among a few likely tokens. It does so surely when all others
-  // together weigh less than what top_p cuts off; until then look further down.
-  const double total = ExpAll(work_, largest, weights_);
-  for (const float depth : {4.0F, 8.0F, 12.0F}) {
-    const double kept = Collect(largest, largest - depth);
-    if (static_cast<float>((total - kept) / total) < (1.0F - top_p) * 0.999F) {
-      CutTail(top_p, total);
-      return;
-    }
-  }
-  CutTail(top_p, Collect(largest, kMinusInfinity));
-}
+// Drops the least likely of the tokens at or above `threshold`, and of equal ones those with higher
+// ids first, as long as they and everything below them weigh at most 1 - top_p of the whole. The
+// likeliest always stays.
+void Sampler::KeepTopP(float top_p, float largest, float threshold) {
+  // Tokens are first counted by their distance from the likeliest; only the ones in the bin that
+  // the cut goes through need sorting.
+  constexpr size_t kBins = 2048;
+  constexpr float kBinsPerUnit = 64.0F;
+  const auto bin_of = [&](float logit) {
+    const float place = (largest - logit) * kBinsPerUnit;
+    return place < static_cast<float>(kBins - 1) ? static_cast<size_t>(place) : kBins - 1;
+  };
+  ExpAll(work_, largest, weights_);
+  std::array<double, kBins> bins = {};
+  for (size_t i = 0; i < work_.size(); ++i)
+    if (work_[i] >= threshold) bins[bin_of(work_[i])] += double{weights_[i]};
+  double total = 0.0;
+  for (const double bin : bins) total += bin;
 
-// Drops the least likely candidates, and of equal ones those with higher ids first, as long as they
-// and everything below them weigh at most 1 - top_p of `total`. The likeliest always stays.
-void Sampler::CutTail(float top_p, double total) {
-  std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
+  const float cut = 1.0F - top_p;
+  double below = 0.0;
+  size_t bin = kBins - 1;
+  while (bin > 0 && static_cast<float>((below + bins[bin]) / total) <= cut) below += bins[bin--];
+  if (bin < kBins - 1)
+    threshold = std::max(threshold, largest - static_cast<float>(bin + 2) / kBinsPerUnit);
+  Collect(largest, threshold);
+  std::erase_if(candidates_, [&](const Candidate& c) { return bin_of(c.logit) > bin; });
+  const auto edge = std::partition(candidates_.begin(), candidates_.end(),
+                                   [&](const Candidate& c) { return bin_of(c.logit) < bin; });
+  std::sort(edge, candidates_.end(), [](const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   });
-  double kept = 0.0;
-  for (const Candidate& candidate : candidates_) kept += candidate.weight;
-  double below = std::max(0.0, total - kept) / total;
-  const float cut = 1.0F - top_p;
   while (candidates_.size() > 1) {
-    below += static_cast<double>(static_cast<float>(candidates_.back().weight / total));
-    if (static_cast<float>(below) > cut) break;
+    below += double{candidates_.back().weight};
+    if (static_cast<float>(below / total) > cut) break;
     candidates_.pop_back();
   }
 }
 
 TokenId Sampler::Draw(double uniform) const {
   double total = 0.0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  for (const Candidate& candidate : candidates_) total += double{candidate.weight};
   const double target = uniform * total;
   double sum = 0.0;
   TokenId last = candidates_.front().token;
   for (const Candidate& candidate : candidates_) {
-    if (candidate.weight <= 0.0) continue;
-    sum += candidate.weight;
+    if (candidate.weight <= 0.0F) continue;
+    sum += double{candidate.weight};
     last = candidate.token;
     if (sum > target) break;
   }
@@ -253,9 +254,7 @@ TokenId Sampler::DrawFromAll(double uniform) const {
   constexpr size_t kBlock = 512;
   const size_t size = weights_.size();
   const auto block_sum = [&](size_t start) {
-    double sum = 0.0;
-    for (size_t i = start; i < std::min(start + kBlock, size); ++i) sum += weights_[i];
-    return sum;
+    return SumOf(std::span(weights_).subspan(start, std::min(kBlock, size - start)));
   };
   double total = 0.0;
   for (size_t start = 0; start < size; start += kBlock) total += block_sum(start);
@@ -270,8 +269,8 @@ TokenId Sampler::DrawFromAll(double uniform) const {
   // Rounding may leave the target just beyond the last weight: then that one is taken.
   size_t last = start;
   for (size_t i = start; i < size; ++i) {
-    if (weights_[i] <= 0.0) continue;
-    sum += weights_[i];
+    if (weights_[i] <= 0.0F) continue;
+    sum += double{weights_[i]};
     last = i;
     if (sum > target) break;
   }

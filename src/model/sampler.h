@@ -40,7 +40,7 @@ struct TokenProbability {
 };
 
 // Parameters must have passed ValidateSamplingParams. One thread at a time; use one sampler per
-// thread. Owns scratch memory of about 32 bytes per vocabulary entry.
+// thread. Owns scratch memory of about 28 bytes per vocabulary entry.
 class Sampler {
  public:
   explicit Sampler(int32_t vocab);
@@ -60,7 +60,7 @@ class Sampler {
   struct Candidate {
     TokenId token;
     float logit;
-    double weight;  // exp(logit - largest logit)
+    float weight;  // exp(logit - largest logit)
   };
 
   TokenId Choose(const SamplingParams& params, const SamplingContext& context,
@@ -74,14 +74,14 @@ class Sampler {
   // Temperature, min_p, top_k and top_p on work_: leaves candidates_, or, where nothing but the
   // temperature applies, weights_ with all_ set. False if no token is left.
   bool Filter(const SamplingParams& params);
-  void KeepTopP(float top_p, float largest, float threshold, bool complete);
-  void CutTail(float top_p, double total);
-  double Collect(float largest, float threshold);
+  // Candidates at or above a threshold, by ascending id.
+  void Collect(float largest, float threshold);
+  void KeepTopP(float top_p, float largest, float threshold);
   TokenId Draw(double uniform) const;
   TokenId DrawFromAll(double uniform) const;
 
   std::vector<float> work_;            // logits while they are processed
-  std::vector<double> weights_;        // exp of all of them, where needed
+  std::vector<float> weights_;         // exp of all of them, where needed
   std::vector<uint32_t> counts_;       // all zero between calls
   std::vector<float> values_;          // selection scratch
   std::vector<Candidate> candidates_;  // what is left, in a fixed order

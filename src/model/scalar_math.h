@@ -1,6 +1,5 @@
 // exp and log without the C library, whose results differ between versions and machines: plain
-// double arithmetic in a fixed order, so every build and instruction set gives the same bits. Exact
-// to a few units in the 13th digit, which rounds to a float correct to within one unit.
+// arithmetic in a fixed order, so every build and instruction set gives the same bits.
 #ifndef TANDEM_MODEL_SCALAR_MATH_H_
 #define TANDEM_MODEL_SCALAR_MATH_H_
 
@@ -9,36 +8,31 @@
 
 namespace tandem::model {
 
-// e to the x for x up to 700. Below -700, and for NaN, zero. Branch-free, so loops over it
-// vectorise.
-inline double Exp(double x) {
-  constexpr double kLog2E = 1.4426950408889634;
-  // ln 2 in two parts; the first has 21 trailing zero bits, so its product with n is exact.
-  constexpr double kLn2High = 0x1.62e42fee00000p-1;
-  constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+// e to the x for x up to 0, within two units in the last place. Below -87, and for NaN, zero.
+// Branch-free, so loops over it vectorise and give the same bits as single calls.
+inline float ExpOfNegative(float x) {
+  constexpr float kLog2E = 1.44269504F;
+  // ln 2 in two parts; the first has so few bits that its product with n is exact.
+  constexpr float kLn2High = 0.693359375F;
+  constexpr float kLn2Low = -2.12194440e-4F;
   // Adding this rounds to an integer, which then lies in the low bits of the sum.
-  constexpr double kRound = 0x1.8p52;
-  const double clamped = x > -700.0 ? x : -700.0;
-  const double shifted = clamped * kLog2E + kRound;
-  const double n = shifted - kRound;
-  const double r = (clamped - n * kLn2High) - n * kLn2Low;
-  double sum = 1.0 / 3628800.0;
-  sum = sum * r + 1.0 / 362880.0;
-  sum = sum * r + 1.0 / 40320.0;
-  sum = sum * r + 1.0 / 5040.0;
-  sum = sum * r + 1.0 / 720.0;
-  sum = sum * r + 1.0 / 120.0;
-  sum = sum * r + 1.0 / 24.0;
-  sum = sum * r + 1.0 / 6.0;
-  sum = sum * r + 0.5;
-  sum = sum * r + 1.0;
-  sum = sum * r + 1.0;
-  const uint64_t exponent = std::bit_cast<uint64_t>(shifted) << 52;
-  const double power = std::bit_cast<double>(std::bit_cast<uint64_t>(sum) + exponent);
-  return x > -700.0 ? power : 0.0;
+  constexpr float kRound = 0x1.8p23F;
+  const float clamped = x > -87.0F ? x : -87.0F;
+  const float shifted = clamped * kLog2E + kRound;
+  const float n = shifted - kRound;
+  const float r = (clamped - n * kLn2High) - n * kLn2Low;
+  float sum = 1.0F / 720.0F;
+  sum = sum * r + 1.0F / 120.0F;
+  sum = sum * r + 1.0F / 24.0F;
+  sum = sum * r + 1.0F / 6.0F;
+  sum = sum * r + 0.5F;
+  sum = (sum * r) * r + r + 1.0F;
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) << 23;
+  const float power = std::bit_cast<float>(std::bit_cast<uint32_t>(sum) + exponent);
+  return x > -87.0F ? power : 0.0F;
 }
 
-// The natural logarithm of a positive normal number.
+// The natural logarithm of a positive normal number, exact to about 15 digits.
 inline double Log(double x) {
   constexpr double kLn2 = 0.6931471805599453;
   constexpr double kSqrt2 = 1.4142135623730951;

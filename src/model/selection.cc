@@ -58,18 +58,20 @@ float KthLargest(std::span<const float> values, size_t k, std::vector<float>& sc
   return bar;
 }
 
-double ExpAll(std::span<const float> values, float largest, std::span<double> weights) {
+double ExpAll(std::span<const float> values, float largest, std::span<float> weights) {
   CHECK(weights.size() == values.size());
-  const double shift = largest;
-  for (size_t i = 0; i < values.size(); ++i)
-    weights[i] = Exp(static_cast<double>(values[i]) - shift);
+  for (size_t i = 0; i < values.size(); ++i) weights[i] = ExpOfNegative(values[i] - largest);
+  return SumOf(weights);
+}
+
+double SumOf(std::span<const float> values) {
   std::array<double, kLanes> lanes = {};
-  const size_t whole = weights.size() / kLanes * kLanes;
+  const size_t whole = values.size() / kLanes * kLanes;
   for (size_t i = 0; i < whole; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += weights[i + lane];
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += double{values[i + lane]};
   double sum = 0.0;
   for (const double lane : lanes) sum += lane;
-  for (size_t i = whole; i < weights.size(); ++i) sum += weights[i];
+  for (size_t i = whole; i < values.size(); ++i) sum += double{values[i]};
   return sum;
 }
 

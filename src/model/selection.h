@@ -15,9 +15,12 @@ float LargestOf(std::span<const float> values);
 // k >= 1. `scratch` is overwritten.
 float KthLargest(std::span<const float> values, size_t k, std::vector<float>& scratch);
 
-// Writes exp(value - largest) for every value (zero for NaN and minus infinity) and returns their
-// sum, added in an order that depends on the size alone. `weights` has as many entries.
-double ExpAll(std::span<const float> values, float largest, std::span<double> weights);
+// The sum in double precision, added in an order that depends on the size alone.
+double SumOf(std::span<const float> values);
+
+// Writes exp(value - largest) for every value (zero for NaN and minus infinity) and returns SumOf
+// them. `weights` has as many entries.
+double ExpAll(std::span<const float> values, float largest, std::span<float> weights);
 
 }  // namespace tandem::model
 
