@@ -56,6 +56,8 @@ class SimHost : public Runtime {
  protected:
   friend class internal::SimCore;
   SimHost(internal::SimCore& core, std::string name, uint32_t id);
+  void DestroyTasks();
+  uint32_t id() const { return id_; }
   internal::SimCore& core_;
 
  private:
