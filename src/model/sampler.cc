@@ -208,10 +208,16 @@ void Sampler::KeepTopP(float top_p, float largest, float threshold) {
     const float place = (largest - logit) * kBinsPerUnit;
     return place < static_cast<float>(kBins - 1) ? static_cast<size_t>(place) : kBins - 1;
   };
-  ExpAll(work_, largest, weights_);
+  const bool filtered = threshold > kMinusInfinity;
   std::array<double, kBins> bins = {};
-  for (size_t i = 0; i < work_.size(); ++i)
-    if (work_[i] >= threshold) bins[bin_of(work_[i])] += double{weights_[i]};
+  if (filtered) {
+    Collect(largest, threshold);
+    for (const Candidate& candidate : candidates_)
+      bins[bin_of(candidate.logit)] += double{candidate.weight};
+  } else {
+    ExpAll(work_, largest, weights_);
+    for (size_t i = 0; i < work_.size(); ++i) bins[bin_of(work_[i])] += double{weights_[i]};
+  }
   double total = 0.0;
   for (const double bin : bins) total += bin;
 
@@ -219,9 +225,9 @@ void Sampler::KeepTopP(float top_p, float largest, float threshold) {
   double below = 0.0;
   size_t bin = kBins - 1;
   while (bin > 0 && static_cast<float>((below + bins[bin]) / total) <= cut) below += bins[bin--];
-  if (bin < kBins - 1)
-    threshold = std::max(threshold, largest - static_cast<float>(bin + 2) / kBinsPerUnit);
-  Collect(largest, threshold);
+  if (!filtered)
+    Collect(largest, bin < kBins - 1 ? largest - static_cast<float>(bin + 2) / kBinsPerUnit
+                                     : kMinusInfinity);
   std::erase_if(candidates_, [&](const Candidate& c) { return bin_of(c.logit) > bin; });
   const auto edge = std::partition(candidates_.begin(), candidates_.end(),
                                    [&](const Candidate& c) { return bin_of(c.logit) < bin; });
