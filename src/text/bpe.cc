@@ -4,6 +4,8 @@
 #include <bit>
 #include <functional>
 #include <queue>
+#include <unordered_map>
+#include <utility>
 
 namespace tandem::text {
 namespace {
@@ -62,51 +64,104 @@ void Bpe::EncodeShort(std::string_view word, std::vector<int32_t>& out) const {
   out.insert(out.end(), ids.data(), ids.data() + count);
 }
 
-// Symbols form a linked list; the heap holds candidate merges, of which those that no longer match
-// the list are passed over when they come up.
-void Bpe::EncodeLong(std::string_view word, std::vector<int32_t>& out) const {
-  constexpr uint32_t kEnd = 0xFFFFFFFF;
+namespace {
+
+// Merging of a long word. Symbols form a linked list. Candidate pairs wait in one bucket per rank,
+// and a heap holds the ranks: a bucket is worked off in one sweep from left to right, so that a run
+// of a million equal letters costs a few sweeps. Candidates that no longer match the list are
+// passed over.
+class LongWord {
+ public:
+  LongWord(const MergeTable& merges, size_t bytes) : merges_(merges) { symbols_.reserve(bytes); }
+
+  void Append(int32_t id) {
+    const auto at = static_cast<uint32_t>(symbols_.size());
+    symbols_.push_back({id, MergeTable::kNone, at - 1, at + 1});
+  }
+
+  void Merge() {
+    if (symbols_.empty()) return;
+    symbols_.back().next = kEnd;
+    for (uint32_t at = 0; at < symbols_.size(); ++at) Offer(at);
+    while (!ranks_.empty()) {
+      const uint32_t rank = ranks_.top();
+      ranks_.pop();
+      Sweep(rank);
+    }
+  }
+
+  void Collect(std::vector<int32_t>& out) const {
+    if (symbols_.empty()) return;
+    for (uint32_t at = 0; at != kEnd; at = symbols_[at].next) out.push_back(symbols_[at].id);
+  }
+
+ private:
+  static constexpr uint32_t kEnd = 0xFFFFFFFF;
   struct Symbol {
     int32_t id;
+    uint32_t rank;  // of the pair with the next symbol; kNone also once merged away
     uint32_t previous;
     uint32_t next;
-    MergeTable::Merge pair;  // with the next symbol; rank kNone also once merged away
   };
-  std::vector<Symbol> symbols;
-  symbols.reserve(word.size());
+  struct Bucket {
+    int32_t merged = -1;
+    std::vector<uint32_t> at;  // left symbols of the candidate pairs
+  };
+
+  void Offer(uint32_t at) {
+    Symbol& left = symbols_[at];
+    left.rank = MergeTable::kNone;
+    if (left.next == kEnd) return;
+    const MergeTable::Merge merge = merges_.Find(left.id, symbols_[left.next].id);
+    if (merge.rank == MergeTable::kNone) return;
+    left.rank = merge.rank;
+    Bucket& bucket = buckets_[merge.rank];
+    if (bucket.at.empty()) ranks_.push(merge.rank);
+    bucket.merged = merge.merged;
+    bucket.at.push_back(at);
+  }
+
+  void Sweep(uint32_t rank) {
+    const int32_t merged = buckets_[rank].merged;
+    std::vector<uint32_t> sweep = std::exchange(buckets_[rank].at, {});
+    if (!std::is_sorted(sweep.begin(), sweep.end())) std::sort(sweep.begin(), sweep.end());
+    for (size_t i = 0; i < sweep.size(); ++i) {
+      // A merge may open a pair of lower rank where the list of merges is out of order.
+      if (!ranks_.empty() && ranks_.top() < rank) {
+        for (; i < sweep.size(); ++i) {
+          if (symbols_[sweep[i]].rank == rank) Offer(sweep[i]);
+        }
+        return;
+      }
+      const uint32_t at = sweep[i];
+      if (symbols_[at].rank != rank) continue;
+      Symbol& left = symbols_[at];
+      Symbol& right = symbols_[left.next];
+      left.id = merged;
+      left.next = right.next;
+      right.rank = MergeTable::kNone;
+      if (right.next != kEnd) symbols_[right.next].previous = at;
+      if (left.previous != kEnd) Offer(left.previous);
+      Offer(at);
+    }
+  }
+
+  const MergeTable& merges_;
+  std::vector<Symbol> symbols_;
+  std::unordered_map<uint32_t, Bucket> buckets_;
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ranks_;
+};
+
+}  // namespace
+
+void Bpe::EncodeLong(std::string_view word, std::vector<int32_t>& out) const {
+  LongWord symbols(merges_, word.size());
   for (const char c : word) {
     const int32_t id = byte_ids_[static_cast<uint8_t>(c)];
-    if (id < 0) continue;
-    const auto at = static_cast<uint32_t>(symbols.size());
-    symbols.push_back({id, at - 1, at + 1, {}});
+    if (id >= 0) symbols.Append(id);
   }
-  if (symbols.empty()) return;
-  symbols.back().next = kEnd;
-
-  // Rank in the high half, position in the low half: the smallest is what merges next.
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;
-  const auto pair_up = [&](uint32_t at) {
-    Symbol& left = symbols[at];
-    left.pair =
-        left.next == kEnd ? MergeTable::Merge{} : merges_.Find(left.id, symbols[left.next].id);
-    if (left.pair.rank != MergeTable::kNone) heap.push(uint64_t{left.pair.rank} << 32 | at);
-  };
-  for (uint32_t at = 0; at < symbols.size(); ++at) pair_up(at);
-  while (!heap.empty()) {
-    const uint64_t top = heap.top();
-    heap.pop();
-    const auto at = static_cast<uint32_t>(top);
-    Symbol& left = symbols[at];
-    if (left.pair.rank != static_cast<uint32_t>(top >> 32)) continue;
-    Symbol& right = symbols[left.next];
-    left.id = left.pair.merged;
-    left.next = right.next;
-    right.pair = {};
-    if (right.next != kEnd) symbols[right.next].previous = at;
-    if (left.previous != kEnd) pair_up(left.previous);
-    pair_up(at);
-  }
-  for (uint32_t at = 0; at != kEnd; at = symbols[at].next) out.push_back(symbols[at].id);
+  symbols.Merge();
+  symbols.Collect(out);
 }
 
 }  // namespace tandem::text

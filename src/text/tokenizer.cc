@@ -2,7 +2,6 @@
 
 #include <array>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "text/bpe.h"
@@ -15,8 +14,6 @@
 namespace tandem::text {
 namespace {
 
-using Ids = std::unordered_map<std::string_view, int32_t>;
-
 TokenType TypeOf(const TokenizerSpec& spec, size_t id) {
   return spec.token_types.empty() ? TokenType::kNormal : spec.token_types[id];
 }
@@ -27,7 +24,7 @@ bool IsWrittenOut(TokenType type) {
          type == TokenType::kUnknown;
 }
 
-Result<MergeTable> MakeMerges(const TokenizerSpec& spec, const Ids& ids) {
+Result<MergeTable> MakeMerges(const TokenizerSpec& spec, const WordTable& ids) {
   MergeTable table(spec.merges.size());
   std::string joined;
   for (size_t rank = 0; rank < spec.merges.size(); ++rank) {
@@ -39,24 +36,23 @@ Result<MergeTable> MakeMerges(const TokenizerSpec& spec, const Ids& ids) {
     const std::string_view left = merge.substr(0, space);
     const std::string_view right = merge.substr(space + 1);
     joined.assign(left).append(right);
-    const auto left_id = ids.find(left);
-    const auto right_id = ids.find(right);
-    const auto merged_id = ids.find(joined);
-    if (left_id == ids.end() || right_id == ids.end() || merged_id == ids.end()) {
+    const int32_t left_id = ids.Find(left);
+    const int32_t right_id = ids.Find(right);
+    const int32_t merged_id = ids.Find(joined);
+    if (left_id < 0 || right_id < 0 || merged_id < 0) {
       return Err(Code::kCorrupt,
                  "tokenizer merges: entry {} '{}' has a symbol outside the vocabulary", rank,
                  merge);
     }
-    table.Add(left_id->second, right_id->second, {static_cast<uint32_t>(rank), merged_id->second});
+    table.Add(left_id, right_id, {static_cast<uint32_t>(rank), merged_id});
   }
   return table;
 }
 
-std::array<int32_t, 256> MakeByteIds(const Ids& ids) {
+std::array<int32_t, 256> MakeByteIds(const WordTable& ids) {
   std::array<int32_t, 256> byte_ids;
   for (size_t b = 0; b < byte_ids.size(); ++b) {
-    const auto found = ids.find(SymbolOfByte(static_cast<uint8_t>(b)));
-    byte_ids[b] = found == ids.end() ? -1 : found->second;
+    byte_ids[b] = ids.Find(SymbolOfByte(static_cast<uint8_t>(b)));
   }
   return byte_ids;
 }
@@ -136,12 +132,11 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
                "tokenizer.ggml.model: '{}' is not supported; supported is gpt2 (byte-level BPE)",
                spec.model);
   }
-  TRY(Serialize(spec));  // for its checks of bounds and ids
+  TRY(Validate(spec));
   TRY_ASSIGN(const PreTokenizer pre, PreTokenizer::Find(spec.pre_tokenizer));
-  Ids ids;
-  ids.reserve(spec.tokens.size());
+  WordTable ids(spec.tokens.size());
   for (size_t id = 0; id < spec.tokens.size(); ++id) {
-    ids.emplace(spec.tokens[id], static_cast<int32_t>(id));
+    ids.Add(spec.tokens[id], static_cast<int32_t>(id));
   }
   TRY_ASSIGN(MergeTable merges, MakeMerges(spec, ids));
   Bpe bpe(std::move(merges), MakeByteIds(ids));

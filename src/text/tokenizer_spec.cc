@@ -112,6 +112,13 @@ Status CheckId(std::string_view field, const std::optional<int32_t>& id, size_t 
              field, *id, vocabulary);
 }
 
+uint8_t Flags(const TokenizerSpec& spec) {
+  return static_cast<uint8_t>((spec.add_bos ? 1 : 0) | (spec.add_eos ? 2 : 0) |
+                              (spec.add_space_prefix ? 4 : 0));
+}
+
+}  // namespace
+
 Status Validate(const TokenizerSpec& spec) {
   TRY(CheckTexts("tokens", spec.tokens, kMaxTokens, kMaxTokenBytes));
   TRY(CheckTexts("merges", spec.merges, kMaxMerges, 2 * kMaxTokenBytes + 1));
@@ -144,13 +151,6 @@ Status Validate(const TokenizerSpec& spec) {
   TRY(CheckId("unk id", spec.unk_id, size));
   return CheckId("pad id", spec.pad_id, size);
 }
-
-uint8_t Flags(const TokenizerSpec& spec) {
-  return static_cast<uint8_t>((spec.add_bos ? 1 : 0) | (spec.add_eos ? 2 : 0) |
-                              (spec.add_space_prefix ? 4 : 0));
-}
-
-}  // namespace
 
 Result<std::string> Serialize(const TokenizerSpec& spec) {
   TRY(Validate(spec));

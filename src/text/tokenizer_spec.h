@@ -51,8 +51,11 @@ inline constexpr size_t kMaxTokenBytes = size_t{1} << 16;
 inline constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 inline constexpr size_t kMaxSpecBytes = size_t{1} << 28;
 
-// The same spec always gives the same bytes, so their digest names the tokeniser. Fails with
 // kInvalidArgument where the spec breaks a bound or names an id outside the vocabulary.
+Status Validate(const TokenizerSpec& spec);
+
+// The same spec always gives the same bytes, so their digest names the tokeniser. Fails where
+// Validate does.
 Result<std::string> Serialize(const TokenizerSpec& spec);
 
 // Reads what Serialize wrote. The bytes may come from anyone: kCorrupt for damage, kIncompatible
