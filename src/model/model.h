@@ -25,7 +25,7 @@ struct ModelConfig {
   std::string architecture;
   std::string name;
   int layers = 0;
-  int embedding = 0;      // width of the residual stream
+  int embedding = 0;  // width of the residual stream
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
@@ -37,8 +37,9 @@ struct ModelConfig {
   int64_t context_length = 0;  // positions the model was trained for
 };
 
-// How one KV block lies in memory: [layer][K, V][kv head][token in block][head_dim], one dtype,
-// all layers of a block contiguous, so a block is one copy (docs/contracts/kv-layout.md).
+// How one KV block lies in memory: all layers contiguous, so that a block is one copy; for each
+// layer K [kv head][head_dim][token in block], then V [kv head][token in block][head_dim], one
+// dtype (docs/contracts/kv-layout.md).
 struct KvLayout {
   int layers = 0;
   int kv_heads = 0;
@@ -59,17 +60,17 @@ struct KvArena {
 // Consecutive tokens of one sequence in one step: a prefill chunk, or one decode token.
 struct BatchSlice {
   std::span<const TokenId> tokens;
-  int64_t start_position = 0;          // position of tokens[0]
+  int64_t start_position = 0;            // position of tokens[0]
   std::span<const BlockId> block_table;  // covers positions 0 .. start_position + tokens.size() - 1
-  int logit_rows = 0;                  // logits wanted for the last n tokens of the slice
+  int logit_rows = 0;                    // logits wanted for the last n tokens of the slice
 };
 
 struct LoadOptions {
-  std::string path;               // a .gguf file
-  std::string cache_dir;          // packed weights are kept here; empty: packed in memory only
+  std::string path;       // a .gguf file
+  std::string cache_dir;  // packed weights are kept here; empty: packed in memory only
   int block_tokens = 16;
   KvDtype kv_dtype = KvDtype::kFloat16;
-  std::string force_isa;          // "", "plain", "avx2", "avx512": tests force a path
+  std::string force_isa;                 // "", "plain", "avx2", "avx512": tests force a path
   std::function<void(double)> progress;  // fraction 0..1, called on the loading thread
 };
 
@@ -82,17 +83,18 @@ class Model {
   virtual const KvLayout& kv_layout() const = 0;
   // Instruction-set path + KV dtype + kernel version: equal ids give equal bits.
   virtual std::string NumericsId() const = 0;
-  // SHA-256 (hex) of the weight file's identity: metadata, tensor table and data.
+  // SHA-256 (hex) of the whole weight file: metadata, tensor table and data.
   virtual std::string WeightsDigest() const = 0;
-  virtual size_t WeightBytes() const = 0;   // read per token at batch 1
-  // Scratch for a step of this many tokens; call once before Forward. About
-  // max_tokens * (few times feed_forward) floats.
-  virtual void ReserveScratch(int max_tokens, int max_logit_rows) = 0;
+  virtual size_t WeightBytes() const = 0;  // read per token at batch 1
+  // Memory for steps of this many tokens, about max_tokens * (few times feed_forward) floats; call
+  // once before Forward.
+  virtual Status ReserveScratch(int max_tokens, int max_logit_rows) = 0;
 
   // Runs one step: writes K and V of every token into the arena, and logits, row by row in slice
-  // order, to `logits` (rows x vocab floats). At most the reserved number of tokens. Checks
-  // `abort` before each layer: if set, stops and returns kCancelled (KV written so far is
-  // unspecified for these tokens only). One call at a time.
+  // order, to `logits` (rows x vocab floats). At most the reserved number of tokens; a team no
+  // larger than the one given to Load. Checks `abort` (may be null) before each layer: if set,
+  // stops and returns kCancelled (KV written so far is unspecified for these tokens only). One call
+  // at a time. A token, block or size out of range is kInvalidArgument before anything is written.
   virtual Status Forward(std::span<const BatchSlice> slices, KvArena arena, Team& team,
                          std::span<float> logits, const std::atomic<bool>* abort) = 0;
 };

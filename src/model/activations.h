@@ -1,0 +1,68 @@
+// Rows of activations on their way into a matrix product, as floats and quantised.
+#ifndef TANDEM_MODEL_ACTIVATIONS_H_
+#define TANDEM_MODEL_ACTIVATIONS_H_
+
+#include <algorithm>
+#include <cstddef>
+
+#include "model/ops.h"
+
+namespace tandem::model {
+
+// Room for `rows` rows of up to `width` values in memory that belongs to somebody else.
+class Activations {
+ public:
+  static constexpr size_t Bytes(size_t rows, size_t width) {
+    return rows * (width * (sizeof(float) + 1) + width / kBlock * 16) + 6 * kAlign;
+  }
+
+  Activations() = default;
+  Activations(std::byte* memory, size_t rows, size_t width) {
+    const auto take = [&memory](size_t bytes) {
+      std::byte* part = memory;
+      memory += (bytes + kAlign - 1) / kAlign * kAlign;
+      return part;
+    };
+    values_ = reinterpret_cast<float*>(take(rows * width * sizeof(float)));
+    q_ = reinterpret_cast<int8_t*>(take(rows * width));
+    scale_ = reinterpret_cast<float*>(take(rows * width / kBlock * 4));
+    scaled_sum_ = reinterpret_cast<float*>(take(rows * width / kBlock * 4));
+    sum_ = reinterpret_cast<int32_t*>(take(rows * width / kBlock * 4));
+    half_sums_ = reinterpret_cast<int32_t*>(take(rows * width / kBlock * 4));
+  }
+
+  // The same memory as rows of `width` values, a multiple of 32.
+  Activations WithWidth(size_t width) const {
+    Activations result = *this;
+    result.width_ = width;
+    return result;
+  }
+
+  size_t width() const { return width_; }
+  float* Values(size_t row) const { return values_ + row * width_; }
+  QuantizedRow Quantized(size_t row) const {
+    const size_t block = row * (width_ / kBlock);
+    return {q_ + row * width_, scale_ + block, scaled_sum_ + block, sum_ + block,
+            half_sums_ + block};
+  }
+  // The rows from `first` on.
+  RowsView View(size_t first) const {
+    const QuantizedRow row = Quantized(first);
+    return {Values(first), row.q,         row.scale, row.scaled_sum,
+            row.sum,       row.half_sums, width_,    width_ / kBlock};
+  }
+
+ private:
+  static constexpr size_t kAlign = 64;
+  float* values_ = nullptr;
+  int8_t* q_ = nullptr;
+  float* scale_ = nullptr;
+  float* scaled_sum_ = nullptr;
+  int32_t* sum_ = nullptr;
+  int32_t* half_sums_ = nullptr;
+  size_t width_ = 0;
+};
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_ACTIVATIONS_H_

@@ -1,0 +1,130 @@
+// Row operations and the exponential, for a SIMD level S. A row has virtual lanes of 16: kWide<S>
+// vectors. What each computes is written down in docs/contracts/numerics.md.
+#ifndef TANDEM_MODEL_KERNELS_ROWS_H_
+#define TANDEM_MODEL_KERNELS_ROWS_H_
+
+#include "model/ops.h"
+#include "model/simd_common.h"
+
+namespace tandem::model {
+
+template <class S>
+inline constexpr int kWide = 16 / S::kLanes;
+
+// 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits of the sum.
+inline constexpr float kRound = 12582912.0F;
+
+// e^x for x clamped to [-87, 88]. With n = rint(x / ln 2) and r = x - n ln 2 (ln 2 in two parts):
+// a polynomial in r, |r| <= 0.35, then n goes to the exponent. Relative error below 2e-7.
+template <class S>
+TANDEM_SIMD typename S::V Exp(typename S::V x) {
+  x = S::Min(S::Max(x, S::Set1(-87.0F)), S::Set1(88.0F));
+  const typename S::V shifted = S::Fma(x, S::Set1(1.44269504F), S::Set1(kRound));
+  const typename S::V n = S::Sub(shifted, S::Set1(kRound));
+  typename S::V r = S::Fma(n, S::Set1(-0.693145752F), x);
+  r = S::Fma(n, S::Set1(-1.42860677e-6F), r);
+  typename S::V p = S::Set1(1.0F / 720.0F);
+  p = S::Fma(p, r, S::Set1(1.0F / 120.0F));
+  p = S::Fma(p, r, S::Set1(1.0F / 24.0F));
+  p = S::Fma(p, r, S::Set1(1.0F / 6.0F));
+  p = S::Fma(p, r, S::Set1(0.5F));
+  p = S::Fma(p, r, S::Set1(1.0F));
+  p = S::Fma(p, r, S::Set1(1.0F));
+  return S::AddToExponent(p, shifted);
+}
+
+template <class S>
+void RmsNorm(const float* x, const float* weight, size_t n, float epsilon, float* y) {
+  constexpr int kW = kWide<S>;
+  typename S::V squares[kW];
+  TANDEM_UNROLL for (int w = 0; w < kW; ++w) squares[w] = S::Zero();
+  for (size_t i = 0; i < n; i += 16) TANDEM_UNROLL for (int w = 0; w < kW; ++w) {
+      const typename S::V v = S::Load(x + i + w * S::kLanes);
+      squares[w] = S::Fma(v, v, squares[w]);
+    }
+  const float mean = S::ReduceAdd(squares) / static_cast<float>(n);
+  const typename S::V factor = S::Set1(1.0F / S::SquareRoot(mean + epsilon));
+  for (size_t i = 0; i < n; i += S::kLanes)
+    S::Store(y + i, S::Mul(S::Mul(S::Load(x + i), factor), S::Load(weight + i)));
+}
+
+// The integer sum of 16 rounded values; they and their sums are exact in binary32.
+template <class S>
+TANDEM_SIMD int32_t StoreHalfBlock(const float* x, float inverse, int8_t* q) {
+  constexpr int kW = kWide<S>;
+  typename S::V rounded[kW];
+  TANDEM_UNROLL for (int w = 0; w < kW; ++w) {
+    const typename S::V v = S::Mul(S::Load(x + w * S::kLanes), S::Set1(inverse));
+    const typename S::V shifted = S::Add(v, S::Set1(kRound));
+    S::StoreLowBytes(q + w * S::kLanes, shifted);
+    // Clamped for the sake of infinities and NaN from damaged weights, which must not reach the
+    // conversion below.
+    const typename S::V n = S::Sub(shifted, S::Set1(kRound));
+    rounded[w] = S::Min(S::Max(n, S::Set1(-127.0F)), S::Set1(127.0F));
+  }
+  return static_cast<int32_t>(S::ReduceAdd(rounded));
+}
+
+template <class S>
+void Quantize(const float* x, size_t n, const QuantizedRow& row) {
+  constexpr int kW = kWide<S>;
+  for (size_t block = 0; block < n / kBlock; ++block, x += kBlock) {
+    typename S::V largest[kW];
+    TANDEM_UNROLL for (int w = 0; w < kW; ++w) largest[w] =
+        S::Max(S::Abs(S::Load(x + w * S::kLanes)), S::Abs(S::Load(x + 16 + w * S::kLanes)));
+    const float a = S::ReduceMax(largest);
+    const bool zero = !(a >= 1e-30F);
+    const float d = zero ? 0.0F : a / 127.0F;
+    const float inverse = zero ? 0.0F : 127.0F / a;
+    int8_t* q = row.q + block * kBlock;
+    const int32_t first = StoreHalfBlock<S>(x, inverse, q);
+    const int32_t second = StoreHalfBlock<S>(x + 16, inverse, q + 16);
+    row.scale[block] = d;
+    row.scaled_sum[block] = d * static_cast<float>(first + second);
+    row.sum[block] = first + second;
+    row.half_sums[block] =
+        (first & 0xFFFF) | static_cast<int32_t>(static_cast<uint32_t>(second) << 16);
+  }
+}
+
+template <class S>
+void SwiGlu(const float* gate, const float* up, size_t n, float* y) {
+  for (size_t i = 0; i < n; i += S::kLanes) {
+    const typename S::V g = S::Load(gate + i);
+    const typename S::V e = Exp<S>(S::Sub(S::Zero(), g));
+    const typename S::V silu = S::Div(g, S::Add(S::Set1(1.0F), e));
+    S::Store(y + i, S::Mul(silu, S::Load(up + i)));
+  }
+}
+
+template <class S>
+void AddTo(const float* x, size_t n, float* y) {
+  for (size_t i = 0; i < n; i += S::kLanes) S::Store(y + i, S::Add(S::Load(y + i), S::Load(x + i)));
+}
+
+template <class S>
+void Scale(float factor, size_t n, float* y) {
+  for (size_t i = 0; i < n; i += S::kLanes)
+    S::Store(y + i, S::Mul(S::Load(y + i), S::Set1(factor)));
+}
+
+template <class S>
+void Rope(const float* cosine, const float* sine, size_t n, float* y) {
+  for (size_t i = 0; i < n; i += S::kLanes) {
+    const typename S::V v = S::Load(y + i);
+    const typename S::V turned = S::Mul(S::SwapPairs(v), S::Load(sine + i));
+    S::Store(y + i, S::Fma(v, S::Load(cosine + i), turned));
+  }
+}
+
+template <class S>
+void Narrow(const float* x, size_t n, uint16_t* y) {
+  for (size_t i = 0; i < n; i += S::kLanes) {
+    const typename S::V v = S::Min(S::Max(S::Load(x + i), S::Set1(-65504.0F)), S::Set1(65504.0F));
+    S::StoreHalf(y + i, v);
+  }
+}
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_KERNELS_ROWS_H_

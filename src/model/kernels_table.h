@@ -1,0 +1,47 @@
+// Builds the ops table of a SIMD level from the kernel templates.
+#ifndef TANDEM_MODEL_KERNELS_TABLE_H_
+#define TANDEM_MODEL_KERNELS_TABLE_H_
+
+#include "model/kernels_attention.h"
+#include "model/kernels_panel.h"
+#include "model/kernels_rows.h"
+#include "model/ops.h"
+
+namespace tandem::model {
+
+template <class S, int R>
+constexpr void SetRows(Ops& ops) {
+  if constexpr (R <= S::kMaxRows) {
+    ops.panel[static_cast<int>(WeightFormat::kF32)][R - 1] = FloatPanel<S, F32<S>, R>;
+    ops.panel[static_cast<int>(WeightFormat::kF16)][R - 1] = FloatPanel<S, F16<S>, R>;
+    ops.panel[static_cast<int>(WeightFormat::kBF16)][R - 1] = FloatPanel<S, BF16<S>, R>;
+    ops.panel[static_cast<int>(WeightFormat::kQ4_0)][R - 1] = QuantizedPanel<S, Q4_0<S>, R>;
+    ops.panel[static_cast<int>(WeightFormat::kQ4_1)][R - 1] = QuantizedPanel<S, Q4_1<S>, R>;
+    ops.panel[static_cast<int>(WeightFormat::kQ8_0)][R - 1] = QuantizedPanel<S, Q8_0<S>, R>;
+    ops.panel[static_cast<int>(WeightFormat::kQ6_K)][R - 1] = SixBitPanel<S, R>;
+    SetRows<S, R + 1>(ops);
+  }
+}
+
+template <class S>
+constexpr Ops MakeOps(std::string_view name) {
+  static_assert(S::kMaxRows <= kMaxTileRows);
+  Ops ops{};
+  ops.name = name;
+  ops.max_rows = S::kMaxRows;
+  SetRows<S, 1>(ops);
+  ops.rms_norm = RmsNorm<S>;
+  ops.quantize = Quantize<S>;
+  ops.swiglu = SwiGlu<S>;
+  ops.add = AddTo<S>;
+  ops.scale = Scale<S>;
+  ops.rope = Rope<S>;
+  ops.narrow = Narrow<S>;
+  ops.attend_span = AttendSpan<S>;
+  ops.merge_span = MergeSpan<S>;
+  return ops;
+}
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_KERNELS_TABLE_H_

@@ -1,0 +1,316 @@
+#include "model/llama.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "model/dequant.h"
+
+namespace tandem::model {
+namespace {
+
+// Up to this many rows each thread makes all activations for itself: cheaper than a barrier.
+constexpr size_t kRowsForEach = 2;
+
+class Carver {
+ public:
+  explicit Carver(std::byte* at) : at_(at) {}
+  std::byte* Take(size_t bytes) {
+    std::byte* result = at_ + used_;
+    used_ += (bytes + 63) / 64 * 64;
+    return result;
+  }
+  float* Floats(size_t count) { return reinterpret_cast<float*>(Take(count * sizeof(float))); }
+  size_t used() const { return used_; }
+
+ private:
+  std::byte* at_;
+  size_t used_ = 0;
+};
+
+// The part of [0, count) of a region that starts at `first` within a larger range.
+Part Within(Part part, size_t first, size_t count) {
+  const size_t begin = std::clamp(part.begin, first, first + count) - first;
+  const size_t end = std::clamp(part.end, first, first + count) - first;
+  return {begin, end};
+}
+
+size_t MatrixBytes(const PackedMatrix& matrix) {
+  return matrix.panels() * PanelBytes(matrix.format, matrix.inputs);
+}
+
+}  // namespace
+
+LlamaModel::LlamaModel(Parts parts)
+    : parts_(std::move(parts)),
+      ops_(*parts_.ops),
+      rope_(parts_.config.head_dim, parts_.config.rope_dims, parts_.config.rope_base),
+      attention_(parts_.config, parts_.kv_layout, *parts_.ops),
+      embedding_(static_cast<size_t>(parts_.config.embedding)),
+      head_dim_(static_cast<size_t>(parts_.config.head_dim)),
+      query_width_(static_cast<size_t>(parts_.config.heads) * head_dim_),
+      kv_width_(static_cast<size_t>(parts_.config.kv_heads) * head_dim_),
+      inner_(static_cast<size_t>(parts_.config.feed_forward)),
+      widest_(std::max({embedding_, query_width_, inner_})),
+      head_step_(head_dim_ % kPanel == 0 ? kPanel : 16) {
+  for (const LayerWeights& layer : parts_.weights.layers)
+    for (const PackedMatrix* matrix :
+         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down})
+      weight_bytes_ += MatrixBytes(*matrix);
+  weight_bytes_ += MatrixBytes(parts_.weights.head);
+}
+
+std::string LlamaModel::NumericsId() const {
+  constexpr int kKernelVersion = 1;
+  return fmt::format("{}-{}-k{}", ops_.name,
+                     parts_.kv_layout.dtype == KvDtype::kFloat16 ? "f16" : "f32", kKernelVersion);
+}
+
+Status LlamaModel::ReserveScratch(int max_tokens, int max_logit_rows) {
+  max_tokens_ = static_cast<size_t>(std::max(max_tokens, 1));
+  max_logit_rows_ = static_cast<size_t>(std::max(max_logit_rows, 0));
+  own_.assign(static_cast<size_t>(parts_.max_threads), {});
+  const auto carve = [&](std::byte* at) {
+    Carver carver(at);
+    residual_ = carver.Floats(max_tokens_ * embedding_);
+    queries_ = carver.Floats(max_tokens_ * query_width_);
+    attended_ = carver.Floats(max_tokens_ * query_width_);
+    gated_ = carver.Floats(max_tokens_ * inner_);
+    cosine_ = carver.Floats(max_tokens_ * head_dim_);
+    sine_ = carver.Floats(max_tokens_ * head_dim_);
+    const size_t rows = std::max(max_tokens_, max_logit_rows_);
+    shared_ = Activations(carver.Take(Activations::Bytes(rows, widest_)), rows, widest_);
+    for (Activations& own : own_)
+      own = Activations(carver.Take(Activations::Bytes(kRowsForEach, widest_)), kRowsForEach,
+                        widest_);
+    return carver.used();
+  };
+  TRY_ASSIGN(scratch_, Mapping::Anonymous(carve(nullptr)));
+  carve(scratch_.data());
+  places_.reserve(max_tokens_);
+  logit_tokens_.reserve(max_logit_rows_);
+  return attention_.Reserve(static_cast<int>(max_tokens_), parts_.max_threads);
+}
+
+Status LlamaModel::Check(std::span<const BatchSlice> slices, const KvArena& arena,
+                         std::span<const float> logits) const {
+  size_t tokens = 0;
+  size_t rows = 0;
+  const auto block_tokens = static_cast<size_t>(parts_.kv_layout.block_tokens);
+  for (const BatchSlice& slice : slices) {
+    const size_t end = static_cast<size_t>(slice.start_position) + slice.tokens.size();
+    const size_t blocks = (end + block_tokens - 1) / block_tokens;
+    if (slice.tokens.empty() || slice.start_position < 0 || slice.block_table.size() < blocks ||
+        slice.logit_rows < 0 || static_cast<size_t>(slice.logit_rows) > slice.tokens.size())
+      return Err(Code::kInvalidArgument,
+                 "a slice of {} tokens at position {} with {} blocks and {} logit rows",
+                 slice.tokens.size(), slice.start_position, slice.block_table.size(),
+                 slice.logit_rows);
+    for (const TokenId token : slice.tokens)
+      if (token < 0 || token >= parts_.config.vocab)
+        return Err(Code::kInvalidArgument, "token {} is outside of the vocabulary of {}", token,
+                   parts_.config.vocab);
+    for (const BlockId block : slice.block_table.first(blocks))
+      if (block < 0 || block >= arena.blocks)
+        return Err(Code::kInvalidArgument, "block {} is outside of the arena of {}", block,
+                   arena.blocks);
+    tokens += slice.tokens.size();
+    rows += static_cast<size_t>(slice.logit_rows);
+  }
+  if (tokens > max_tokens_ || rows > max_logit_rows_)
+    return Err(Code::kInvalidArgument, "a step of {} tokens and {} logit rows; reserved: {} and {}",
+               tokens, rows, max_tokens_, max_logit_rows_);
+  if (logits.size() != rows * static_cast<size_t>(parts_.config.vocab))
+    return Err(Code::kInvalidArgument, "room for {} logits, {} rows of {} wanted", logits.size(),
+               rows, parts_.config.vocab);
+  return {};
+}
+
+Status LlamaModel::Forward(std::span<const BatchSlice> slices, KvArena arena, Team& team,
+                           std::span<float> logits, const std::atomic<bool>* abort) {
+  if (team.MaxSize() > parts_.max_threads)
+    return Err(Code::kInvalidArgument, "a team of {}, the model was loaded for {}", team.MaxSize(),
+               parts_.max_threads);
+  TRY(Check(slices, arena, logits));
+  Plan(slices, arena, team.MaxSize());
+  team.Run([&](TeamMember& member) { Embed(member); });
+  for (int layer = 0; layer < parts_.config.layers; ++layer) {
+    if (abort != nullptr && abort->load(std::memory_order_relaxed))
+      return Err(Code::kCancelled, "the step was given up before layer {}", layer);
+    attention_.StartLayer(layer);
+    team.Run([&](TeamMember& member) { RunLayer(layer, member); });
+  }
+  if (!logit_tokens_.empty()) team.Run([&](TeamMember& member) { RunHead(member, logits); });
+  return {};
+}
+
+void LlamaModel::Plan(std::span<const BatchSlice> slices, KvArena arena, int threads) {
+  address_ = KvAddress(parts_.kv_layout, arena);
+  places_.clear();
+  logit_tokens_.clear();
+  const int64_t block_tokens = parts_.kv_layout.block_tokens;
+  for (const BatchSlice& slice : slices) {
+    for (size_t i = 0; i < slice.tokens.size(); ++i) {
+      const int64_t position = slice.start_position + static_cast<int64_t>(i);
+      if (slice.tokens.size() - i <= static_cast<size_t>(slice.logit_rows))
+        logit_tokens_.push_back(places_.size());
+      places_.push_back({slice.block_table[static_cast<size_t>(position / block_tokens)],
+                         static_cast<int32_t>(position % block_tokens), position, slice.tokens[i]});
+    }
+  }
+  attention_.Plan(slices, arena, threads);
+}
+
+void LlamaModel::Embed(const TeamMember& member) {
+  const GgufTensor& table = *parts_.weights.embedding;
+  const size_t row_bytes = RowBytes(table.type, table.Inputs());
+  const Part part = PartOf(member, places_.size());
+  for (size_t row = part.begin; row < part.end; ++row) {
+    const Place& place = places_[row];
+    DequantizeRow(table.type, table.bytes.data() + static_cast<size_t>(place.token) * row_bytes,
+                  {ResidualRow(row), embedding_});
+    rope_.Row(place.position, {cosine_ + row * head_dim_, head_dim_},
+              {sine_ + row * head_dim_, head_dim_});
+  }
+}
+
+template <class Fill>
+Activations LlamaModel::Prepare(TeamMember& member, size_t rows,
+                                std::initializer_list<const PackedMatrix*> readers, Fill fill) {
+  bool floats = false;
+  bool quantized = false;
+  for (const PackedMatrix* reader : readers) (reader->quantized() ? quantized : floats) = true;
+  const bool for_each = rows <= kRowsForEach;
+  const Activations x = (for_each ? own_[static_cast<size_t>(member.index())] : shared_)
+                            .WithWidth((*readers.begin())->inputs);
+  const Part part = for_each ? Part{0, rows} : PartOf(member, rows);
+  for (size_t row = part.begin; row < part.end; ++row) {
+    float* buffer = x.Values(row);
+    const float* values = fill(row, buffer);
+    if (quantized) ops_.quantize(values, x.width(), x.Quantized(row));
+    if (floats && values != buffer) std::memcpy(buffer, values, x.width() * sizeof(float));
+  }
+  if (!for_each) member.Barrier();
+  return x;
+}
+
+void LlamaModel::RunLayer(int index, TeamMember& member) {
+  const LayerWeights& layer = parts_.weights.layers[static_cast<size_t>(index)];
+  const size_t rows = places_.size();
+  const auto normed_by = [&](const std::vector<float>& weight) {
+    return [&](size_t row, float* buffer) {
+      ops_.rms_norm(ResidualRow(row), weight.data(), embedding_, parts_.config.rms_epsilon, buffer);
+      return static_cast<const float*>(buffer);
+    };
+  };
+  const auto add_to_residual = [&](size_t panel, size_t row, float* outputs) {
+    ops_.add(outputs, kPanel, ResidualRow(row) + panel * kPanel);
+  };
+
+  Activations x =
+      Prepare(member, rows, {&layer.q, &layer.k, &layer.v}, normed_by(layer.attention_norm));
+  MultiplyQkv(layer, index, member, x);
+  member.Barrier();
+  attention_.Work(member.index(), queries_, attended_);
+  member.Barrier();
+  x = Prepare(member, rows, {&layer.output},
+              [&](size_t row, float* buffer) { return attention_.Row(row, attended_, buffer); });
+  MultiplyPanels(ops_, layer.output, PartOf(member, layer.output.panels()), x, rows,
+                 add_to_residual);
+  member.Barrier();
+  x = Prepare(member, rows, {&layer.gate, &layer.up}, normed_by(layer.feed_forward_norm));
+  MultiplyPairs(ops_, layer.gate, layer.up, PartOf(member, layer.gate.panels()), x, rows,
+                [&](size_t panel, size_t row, const float* gate, const float* up) {
+                  ops_.swiglu(gate, up, kPanel, gated_ + row * inner_ + panel * kPanel);
+                });
+  member.Barrier();
+  x = Prepare(member, rows, {&layer.down},
+              [&](size_t row, float*) { return static_cast<const float*>(gated_ + row * inner_); });
+  MultiplyPanels(ops_, layer.down, PartOf(member, layer.down.panels()), x, rows, add_to_residual);
+}
+
+void LlamaModel::MultiplyQkv(const LayerWeights& layer, int index, const TeamMember& member,
+                             const Activations& x) {
+  const size_t rows = places_.size();
+  const size_t q_panels = layer.q.panels();
+  const size_t kv_panels = layer.k.panels();
+  const Part part = PartOf(member, q_panels + 2 * kv_panels);
+  // The last panel of a narrow matrix may be padded.
+  const auto each_step = [&](size_t panel, size_t width, float* outputs, auto store) {
+    for (size_t o = 0; o < kPanel && panel * kPanel + o < width; o += head_step_)
+      store(panel * kPanel + o, outputs + o);
+  };
+  MultiplyPanels(ops_, layer.q, Within(part, 0, q_panels), x, rows,
+                 [&](size_t panel, size_t row, float* outputs) {
+                   each_step(panel, query_width_, outputs, [&](size_t output, float* values) {
+                     StoreQuery(row, output, values);
+                   });
+                 });
+  MultiplyPanels(ops_, layer.k, Within(part, q_panels, kv_panels), x, rows,
+                 [&](size_t panel, size_t row, float* outputs) {
+                   each_step(panel, kv_width_, outputs, [&](size_t output, float* values) {
+                     StoreKey(index, row, output, values);
+                   });
+                 });
+  MultiplyPanels(ops_, layer.v, Within(part, q_panels + kv_panels, kv_panels), x, rows,
+                 [&](size_t panel, size_t row, float* outputs) {
+                   each_step(panel, kv_width_, outputs, [&](size_t output, float* values) {
+                     StoreValue(index, row, output, values);
+                   });
+                 });
+}
+
+void LlamaModel::StoreQuery(size_t row, size_t output, float* values) {
+  const size_t turn = row * head_dim_ + output % head_dim_;
+  ops_.rope(cosine_ + turn, sine_ + turn, head_step_, values);
+  ops_.scale(1.0F / std::sqrt(static_cast<float>(head_dim_)), head_step_, values);
+  std::memcpy(queries_ + row * query_width_ + output, values, head_step_ * sizeof(float));
+}
+
+void LlamaModel::StoreKey(int layer, size_t row, size_t output, float* values) {
+  const size_t dimension = output % head_dim_;
+  const size_t turn = row * head_dim_ + dimension;
+  ops_.rope(cosine_ + turn, sine_ + turn, head_step_, values);
+  const Place& place = places_[row];
+  const auto block_tokens = static_cast<size_t>(parts_.kv_layout.block_tokens);
+  const size_t at = dimension * block_tokens + static_cast<size_t>(place.slot);
+  std::byte* part = address_.K(place.block, layer, static_cast<int>(output / head_dim_));
+  if (parts_.kv_layout.dtype == KvDtype::kFloat32) {
+    float* to = reinterpret_cast<float*>(part) + at;
+    for (size_t i = 0; i < head_step_; ++i) to[i * block_tokens] = values[i];
+    return;
+  }
+  uint16_t halves[kPanel];
+  ops_.narrow(values, head_step_, halves);
+  uint16_t* to = reinterpret_cast<uint16_t*>(part) + at;
+  for (size_t i = 0; i < head_step_; ++i) to[i * block_tokens] = halves[i];
+}
+
+void LlamaModel::StoreValue(int layer, size_t row, size_t output, const float* values) {
+  const Place& place = places_[row];
+  const size_t at = static_cast<size_t>(place.slot) * head_dim_ + output % head_dim_;
+  std::byte* part = address_.V(place.block, layer, static_cast<int>(output / head_dim_));
+  if (parts_.kv_layout.dtype == KvDtype::kFloat32)
+    std::memcpy(reinterpret_cast<float*>(part) + at, values, head_step_ * sizeof(float));
+  else
+    ops_.narrow(values, head_step_, reinterpret_cast<uint16_t*>(part) + at);
+}
+
+void LlamaModel::RunHead(TeamMember& member, std::span<float> logits) {
+  const PackedMatrix& head = parts_.weights.head;
+  const size_t rows = logit_tokens_.size();
+  const auto vocab = static_cast<size_t>(parts_.config.vocab);
+  const Activations x = Prepare(member, rows, {&head}, [&](size_t row, float* buffer) {
+    ops_.rms_norm(ResidualRow(logit_tokens_[row]), parts_.weights.final_norm.data(), embedding_,
+                  parts_.config.rms_epsilon, buffer);
+    return static_cast<const float*>(buffer);
+  });
+  MultiplyPanels(ops_, head, PartOf(member, head.panels()), x, rows,
+                 [&](size_t panel, size_t row, const float* outputs) {
+                   const size_t first = panel * kPanel;
+                   std::memcpy(logits.data() + row * vocab + first, outputs,
+                               std::min<size_t>(kPanel, vocab - first) * sizeof(float));
+                 });
+}
+
+}  // namespace tandem::model

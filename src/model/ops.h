@@ -1,0 +1,114 @@
+// The compute kernels of one instruction-set level, behind function pointers. Every level gives the
+// same bits (docs/contracts/numerics.md); one is chosen when a model is loaded.
+#ifndef TANDEM_MODEL_OPS_H_
+#define TANDEM_MODEL_OPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/model.h"
+
+namespace tandem::model {
+
+// Forms of weights that a matrix kernel reads. The order is that of Ops::panel and part of the
+// packed file format.
+enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kQ6_K };
+inline constexpr int kWeightFormats = 7;
+
+// Outputs in one packed panel (pack.h), and inputs in one quantised block.
+inline constexpr int kPanel = 32;
+inline constexpr int kBlock = 32;
+// The most rows any level's panel kernel takes at once.
+inline constexpr int kMaxTileRows = 8;
+// Keys in a tile and in a span of attention.
+inline constexpr int kTileKeys = 16;
+inline constexpr int kSpanKeys = 256;
+
+// Activation rows, both forms; which one is filled depends on the weights they meet. Row r starts
+// r * stride elements further (values, q) or r * blocks (per-block numbers).
+struct RowsView {
+  const float* values = nullptr;
+  const int8_t* q = nullptr;
+  const float* scale = nullptr;        // d
+  const float* scaled_sum = nullptr;   // d * sum of q
+  const int32_t* sum = nullptr;        // sum of q
+  const int32_t* half_sums = nullptr;  // sums of both halves, as two int16: first half low
+  size_t stride = 0;
+  size_t blocks = 0;
+};
+
+// out[r * out_stride + o] for the rows of a tile and the 32 outputs of a panel. `blocks`: K / 32.
+using PanelFn = void (*)(const std::byte* panel, size_t blocks, const RowsView& x, float* out,
+                         size_t out_stride);
+
+// Where one row is quantised to: K int8 and K / 32 of each number, as in RowsView.
+struct QuantizedRow {
+  int8_t* q;
+  float* scale;
+  float* scaled_sum;
+  int32_t* sum;
+  int32_t* half_sums;
+};
+
+// Query vectors against the keys of one span. `vectors` are grouped by row, the rows ascending, so
+// `limits` (keys of the span that a vector sees, at least 1) never falls.
+struct SpanArgs {
+  const float* q = nullptr;  // [vectors][head_dim], already scaled
+  int vectors = 0;
+  int head_dim = 0;                           // a multiple of 16
+  const int32_t* limits = nullptr;            // [vectors]
+  const std::byte* const* k_tiles = nullptr;  // per 16 keys: [head_dim][k_stride] in the KV dtype
+  const std::byte* const* v_tiles = nullptr;  // per 16 keys: [16][head_dim]
+  size_t k_stride = 0;                        // elements between dimensions
+  KvDtype dtype = KvDtype::kFloat16;
+  float* scratch = nullptr;  // AttentionScratch(vectors, head_dim) floats
+  float* max = nullptr;      // out [vectors]
+  float* sum = nullptr;      // out [vectors]
+  float* out = nullptr;      // out [vectors][head_dim], not divided by sum
+};
+constexpr size_t AttentionScratch(size_t vectors, size_t head_dim) {
+  return vectors * kSpanKeys + head_dim * kTileKeys * 2;
+}
+
+struct Ops {
+  std::string_view name;
+  int max_rows;                                 // the most rows of a tile, at most kMaxTileRows
+  PanelFn panel[kWeightFormats][kMaxTileRows];  // [format][rows - 1]
+
+  // Row operations. n is a multiple of 16; buffers may be equal but must not otherwise overlap.
+  void (*rms_norm)(const float* x, const float* weight, size_t n, float epsilon, float* y);
+  void (*quantize)(const float* x, size_t n, const QuantizedRow& row);
+  void (*swiglu)(const float* gate, const float* up, size_t n, float* y);
+  void (*add)(const float* x, size_t n, float* y);  // y += x
+  void (*scale)(float factor, size_t n, float* y);  // y *= factor
+  // Interleaved pairs; cosine and signed sine (-s, s) are given for every element.
+  void (*rope)(const float* cosine, const float* sine, size_t n, float* y);
+  void (*narrow)(const float* x, size_t n, uint16_t* y);  // to half, clamped to +-65504
+
+  void (*attend_span)(const SpanArgs& args);
+  // Adds a span's (max, sum, out) to running ones of the same vector.
+  void (*merge_span)(float span_max, float span_sum, const float* span_out, size_t head_dim,
+                     float* max, float* sum, float* out);
+};
+
+// "" chooses the best level of this CPU; a name forces one, or fails when the CPU lacks it.
+Result<const Ops*> ChooseOps(std::string_view name);
+// The levels that this CPU can run, plain first.
+struct OpsList {
+  const Ops* levels[3];
+  int count;
+};
+OpsList AvailableOps();
+
+// One per translation unit; use ChooseOps, which checks the CPU.
+const Ops& PlainOps();
+#if defined(__x86_64__)
+const Ops& Avx2Ops();
+const Ops& Avx512Ops();
+#endif
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_OPS_H_

@@ -1,0 +1,193 @@
+#include "model/packed_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "base/log.h"
+#include "model/pack.h"
+
+namespace tandem::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file is one page of header, then the image.
+constexpr size_t kHeaderBytes = 4096;
+constexpr std::string_view kSuffix = ".pack";
+
+struct Header {
+  std::array<char, 16> magic;
+  uint64_t bytes;
+  std::array<char, 128> key;
+};
+
+Header HeaderOf(const PackPlan& plan, const std::string& key) {
+  Header header{};
+  std::memcpy(header.magic.data(), "tandem pack\n", 12);
+  header.bytes = plan.bytes;
+  std::memcpy(header.key.data(), key.data(), std::min(key.size(), header.key.size()));
+  return header;
+}
+
+// Closes a descriptor at the end of a scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+void PackAll(const PackPlan& plan, std::byte* image, Team& team,
+             const std::function<void(double)>& progress) {
+  size_t done = 0;
+  for (const PackPiece& piece : plan.pieces) {
+    const auto rows = static_cast<size_t>(piece.tensor->Rows());
+    const size_t panels = (rows + kPanel - 1) / kPanel;
+    team.Run([&](TeamMember& member) {
+      const auto index = static_cast<size_t>(member.index());
+      const auto count = static_cast<size_t>(member.count());
+      for (size_t p = panels * index / count; p < panels * (index + 1) / count; ++p)
+        PackPanel(*piece.tensor, p, image + piece.offset + p * piece.stride);
+    });
+    done += panels *
+            PanelBytes(FormatOf(piece.tensor->type), static_cast<size_t>(piece.tensor->Inputs()));
+    if (progress) progress(static_cast<double>(done) / static_cast<double>(plan.bytes));
+  }
+}
+
+// An error that only says why the cache was not used.
+Result<PackedImage> OpenCached(const PackPlan& plan, const std::string& key,
+                               const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return Err(Code::kNotFound, "{}: {}", path, std::strerror(errno));
+  struct stat info{};
+  Header found{};
+  const Header wanted = HeaderOf(plan, key);
+  if (fstat(file.get(), &info) != 0 ||
+      static_cast<size_t>(info.st_size) != kHeaderBytes + plan.bytes ||
+      pread(file.get(), &found, sizeof(found), 0) != static_cast<ssize_t>(sizeof(found)) ||
+      std::memcmp(&found, &wanted, sizeof(found)) != 0)
+    return Err(Code::kCorrupt, "{} is not a complete packed file of this model", path);
+  // Its time of modification is its time of last use, for Trim.
+  futimens(file.get(), nullptr);
+  TRY_ASSIGN(Mapping mapping, Mapping::File(file.get(), kHeaderBytes + plan.bytes, false, path));
+  const std::byte* data = mapping.data() + kHeaderBytes;
+  return PackedImage{std::move(mapping), data, true};
+}
+
+Status WriteFile(const PackPlan& plan, const std::string& key, const std::string& path, Team& team,
+                 const std::function<void(double)>& progress) {
+  const size_t bytes = kHeaderBytes + plan.bytes;
+  const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file.get() < 0)
+    return Err(Code::kResourceExhausted, "cannot create {}: {}", path, std::strerror(errno));
+  // Reserved now, since a full disk would otherwise show as a fault while writing to the mapping.
+  if (const int error = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0)
+    return Err(Code::kResourceExhausted, "cannot reserve {} bytes in {}: {}", bytes, path,
+               std::strerror(error));
+  {
+    TRY_ASSIGN(const Mapping mapping, Mapping::File(file.get(), bytes, true, path));
+    const Header header = HeaderOf(plan, key);
+    std::memcpy(mapping.data(), &header, sizeof(header));
+    PackAll(plan, mapping.data() + kHeaderBytes, team, progress);
+  }
+  if (fdatasync(file.get()) != 0)
+    return Err(Code::kResourceExhausted, "cannot write {}: {}", path, std::strerror(errno));
+  return {};
+}
+
+// Removes packed files, the longest unused first, until the folder fits. Never `keep`.
+void Trim(const fs::path& folder, const fs::path& keep) {
+  struct Entry {
+    fs::path path;
+    fs::file_time_type used;
+    uintmax_t bytes;
+  };
+  std::vector<Entry> entries;
+  uintmax_t total = 0;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    if (!item.path().filename().string().contains(kSuffix)) continue;
+    const uintmax_t bytes = item.file_size(error);
+    if (error) continue;
+    total += bytes;
+    if (item.path() != keep) entries.push_back({item.path(), item.last_write_time(error), bytes});
+  }
+  std::ranges::sort(entries, {}, &Entry::used);
+  for (const Entry& entry : entries) {
+    if (total <= kPackedCacheBytes) return;
+    if (fs::remove(entry.path, error)) total -= entry.bytes;
+  }
+}
+
+Status CreateFolder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    return Err(Code::kResourceExhausted, "cannot create {}: {}", folder.string(), error.message());
+  fs::permissions(folder, fs::perms::owner_all, error);
+  if (error)
+    return Err(Code::kResourceExhausted, "cannot set the mode of {}: {}", folder.string(),
+               error.message());
+  return {};
+}
+
+// Packs into a file beside the final one and renames it, so that a reader finds all or nothing.
+Result<PackedImage> CreateCached(const PackPlan& plan, const std::string& key, const fs::path& path,
+                                 Team& team, const std::function<void(double)>& progress) {
+  TRY(CreateFolder(path.parent_path()));
+  const std::string temporary = fmt::format("{}.{}", path.string(), getpid());
+  std::error_code error;
+  if (Status written = WriteFile(plan, key, temporary, team, progress); !written) {
+    fs::remove(temporary, error);
+    return std::unexpected(std::move(written).error());
+  }
+  fs::rename(temporary, path, error);
+  if (error) {
+    fs::remove(temporary, error);
+    return Err(Code::kResourceExhausted, "cannot create {}", path.string());
+  }
+  Trim(path.parent_path(), path);
+  TRY_ASSIGN(PackedImage image, OpenCached(plan, key, path.string()));
+  image.from_cache = false;
+  return image;
+}
+
+}  // namespace
+
+Result<PackedImage> LoadPacked(const PackPlan& plan, const std::string& key,
+                               const std::string& cache_dir, Team& team,
+                               const std::function<void(double)>& progress) {
+  if (!cache_dir.empty()) {
+    const fs::path path = fs::path(cache_dir) / "packed" / (key + std::string(kSuffix));
+    Result<PackedImage> image = OpenCached(plan, key, path.string());
+    if (!image) image = CreateCached(plan, key, path, team, progress);
+    if (image) return image;
+    LOG_WARN(
+        "packed weights are kept in memory and will be packed again at the next start: {}; make "
+        "the folder writable or choose another one",
+        image.error().message);
+  }
+  TRY_ASSIGN(Mapping mapping, Mapping::Anonymous(plan.bytes));
+  PackAll(plan, mapping.data(), team, progress);
+  const std::byte* data = mapping.data();
+  return PackedImage{std::move(mapping), data, false};
+}
+
+}  // namespace tandem::model

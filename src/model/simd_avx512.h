@@ -1,0 +1,166 @@
+// The SIMD level AVX-512 (F, BW, DQ, VL, VNNI): vectors of 16. See simd_plain.h for what each
+// operation means. Only for kernels_avx512.cc, as explained in simd_avx2.h.
+#ifndef TANDEM_MODEL_SIMD_AVX512_H_
+#define TANDEM_MODEL_SIMD_AVX512_H_
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "model/simd_common.h"
+
+namespace tandem::model {
+
+struct Avx512 {
+  static constexpr int kLanes = 16;
+  static constexpr int kMaxRows = 8;
+  using V = __m512;
+  using I = __m512i;
+
+  TANDEM_SIMD V Zero() { return _mm512_setzero_ps(); }
+  TANDEM_SIMD V Set1(float x) { return _mm512_set1_ps(x); }
+  TANDEM_SIMD V Load(const float* p) { return _mm512_loadu_ps(p); }
+  TANDEM_SIMD void Store(float* p, V v) { _mm512_storeu_ps(p, v); }
+  TANDEM_SIMD V LoadHalf(const uint16_t* p) { return _mm512_cvtph_ps(Load256(p)); }
+  TANDEM_SIMD void StoreHalf(uint16_t* p, V v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  TANDEM_SIMD V LoadBfloat16(const uint16_t* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(Load256(p)), 16));
+  }
+  TANDEM_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
+  TANDEM_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
+  TANDEM_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
+  TANDEM_SIMD V Div(V a, V b) { return _mm512_div_ps(a, b); }
+  TANDEM_SIMD V Max(V a, V b) { return _mm512_max_ps(a, b); }
+  TANDEM_SIMD V Min(V a, V b) { return _mm512_min_ps(a, b); }
+  TANDEM_SIMD V Abs(V a) { return _mm512_abs_ps(a); }
+  TANDEM_SIMD V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+  TANDEM_SIMD float SquareRoot(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+  TANDEM_SIMD V FromInt(I v) { return _mm512_cvtepi32_ps(v); }
+  TANDEM_SIMD V SwapPairs(V v) { return _mm512_permute_ps(v, 0xB1); }
+  TANDEM_SIMD V AddToExponent(V p, V shifted) {
+    const I exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
+  }
+  TANDEM_SIMD V ZeroWhereLess(V x, V limit, V value) {
+    return _mm512_mask_mov_ps(value, _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ), Zero());
+  }
+  TANDEM_SIMD void StoreLowBytes(int8_t* p, V bits) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm512_cvtepi32_epi8(_mm512_castps_si512(bits)));
+  }
+  TANDEM_SIMD float ReduceAdd(const V (&v)[1]) {
+    const __m256 eight =
+        _mm256_add_ps(_mm512_castps512_ps256(v[0]), _mm512_extractf32x8_ps(v[0], 1));
+    __m128 sum = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+    return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+  }
+  TANDEM_SIMD float ReduceMax(const V (&v)[1]) {
+    const __m256 eight =
+        _mm256_max_ps(_mm512_castps512_ps256(v[0]), _mm512_extractf32x8_ps(v[0], 1));
+    __m128 max = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    max = _mm_max_ps(max, _mm_movehl_ps(max, max));
+    return _mm_cvtss_f32(_mm_max_ss(max, _mm_movehdup_ps(max)));
+  }
+  TANDEM_SIMD void Prefetch(const void* p) {
+    _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+  }
+
+  template <int R, int G>
+  TANDEM_SIMD void DotNibbles(const std::byte* w, const int8_t* x, size_t stride, I (&out)[R][G]) {
+    const I mask = _mm512_set1_epi8(15);
+    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) out[r][g] =
+        _mm512_setzero_si512();
+    TANDEM_UNROLL for (int quad = 0; quad < 4; ++quad) {
+      I low[G];
+      I high[G];
+      TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+        const I packed = Load512(w + quad * 128 + g * 64);
+        low[g] = _mm512_and_si512(packed, mask);
+        high[g] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+      }
+      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+        const I x_low = Broadcast4(x + r * stride + quad * 4);
+        const I x_high = Broadcast4(x + r * stride + 16 + quad * 4);
+        TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+          out[r][g] = _mm512_dpbusd_epi32(out[r][g], low[g], x_low);
+          out[r][g] = _mm512_dpbusd_epi32(out[r][g], high[g], x_high);
+        }
+      }
+    }
+  }
+
+  // w xor 0x80 is w + 128 as an unsigned byte; the offset comes off through the sum of x.
+  template <int R, int G>
+  TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride, const int32_t* sums,
+                            size_t sums_stride, I (&out)[R][G]) {
+    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) out[r][g] =
+        _mm512_set1_epi32(-128 * sums[r * sums_stride]);
+    TANDEM_UNROLL for (int quad = 0; quad < 8; ++quad) {
+      TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+        const I weights = _mm512_xor_si512(Load512(w + quad * 128 + g * 64),
+                                           _mm512_set1_epi8(static_cast<char>(0x80)));
+        TANDEM_UNROLL for (int r = 0; r < R; ++r) out[r][g] =
+            _mm512_dpbusd_epi32(out[r][g], weights, Broadcast4(x + r * stride + quad * 4));
+      }
+    }
+  }
+
+  template <int R, int G>
+  TANDEM_SIMD void DotSixBits(const std::byte* w, int group, const int8_t* x, size_t stride,
+                              const int32_t* half_sums, size_t sums_stride, I (&out)[R][G]) {
+    TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+      const I first = ScaleOf(w + kSixBitScales + (group + g) * 16);
+      const I second = ScaleOf(w + kSixBitScales + kPanelOutputs + (group + g) * 16);
+      I halves[R][2];
+      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+        // The offset of 32 comes off each half's sum: low and high int16 of half_sums.
+        const int32_t sums = half_sums[r * sums_stride];
+        halves[r][0] = _mm512_set1_epi32(-32 * static_cast<int16_t>(sums & 0xFFFF));
+        halves[r][1] = _mm512_set1_epi32(-32 * (sums >> 16));
+      }
+      TANDEM_UNROLL for (int quad = 0; quad < 8; ++quad) {
+        const I weights = SixBits(w + (group + g) * 64, quad);
+        TANDEM_UNROLL for (int r = 0; r < R; ++r) halves[r][quad / 4] = _mm512_dpbusd_epi32(
+            halves[r][quad / 4], weights, Broadcast4(x + r * stride + quad * 4));
+      }
+      TANDEM_UNROLL for (int r = 0; r < R; ++r) out[r][g] = _mm512_add_epi32(
+          _mm512_mullo_epi32(halves[r][0], first), _mm512_mullo_epi32(halves[r][1], second));
+    }
+  }
+
+ private:
+  TANDEM_SIMD __m256i Load256(const void* p) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  }
+  TANDEM_SIMD I Load512(const void* p) { return _mm512_loadu_si512(p); }
+  TANDEM_SIMD I Broadcast4(const int8_t* p) {
+    int32_t four;
+    std::memcpy(&four, p, 4);
+    return _mm512_set1_epi32(four);
+  }
+  TANDEM_SIMD I ScaleOf(const std::byte* p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  TANDEM_SIMD I SixBits(const std::byte* w, int quad) {
+    const I nibbles = Load512(w + (quad & 3) * 128);
+    const I low =
+        _mm512_and_si512(quad < 4 ? nibbles : _mm512_srli_epi16(nibbles, 4), _mm512_set1_epi8(15));
+    const I plane = Load512(w + kSixBitHigh + (quad & 1) * 128);
+    const int shift = 2 * (quad >> 1);
+    const I moved = shift == 0   ? _mm512_slli_epi16(plane, 4)
+                    : shift == 2 ? _mm512_slli_epi16(plane, 2)
+                    : shift == 4 ? plane
+                                 : _mm512_srli_epi16(plane, 2);
+    return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(0x30)));
+  }
+};
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_SIMD_AVX512_H_

@@ -1,0 +1,17 @@
+// What the SIMD levels share: inlining, and offsets inside packed blocks (pack.h).
+#ifndef TANDEM_MODEL_SIMD_COMMON_H_
+#define TANDEM_MODEL_SIMD_COMMON_H_
+
+#define TANDEM_SIMD [[gnu::always_inline]] static inline
+#define TANDEM_UNROLL _Pragma("clang loop unroll(full)")
+
+namespace tandem::model {
+
+inline constexpr int kPanelOutputs = 32;
+// Inside the 832 bytes of 32 six-bit weights of 32 outputs: nibbles, high bits, scales.
+inline constexpr int kSixBitHigh = 512;
+inline constexpr int kSixBitScales = 768;
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_SIMD_COMMON_H_

@@ -1,0 +1,20 @@
+// The identity of a weight file.
+#ifndef TANDEM_MODEL_WEIGHTS_DIGEST_H_
+#define TANDEM_MODEL_WEIGHTS_DIGEST_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "model/gguf.h"
+
+namespace tandem::model {
+
+// SHA-256 of the whole file in lower-case hex. Reading a large file takes seconds, so the result is
+// kept in `cache_dir` (empty: not kept) under the file's path, size, time of modification, device
+// and inode: a file changed in place without any of them changing would keep its old digest.
+Result<std::string> WeightsDigestOf(const GgufFile& file, const std::string& path,
+                                    const std::string& cache_dir);
+
+}  // namespace tandem::model
+
+#endif  // TANDEM_MODEL_WEIGHTS_DIGEST_H_
