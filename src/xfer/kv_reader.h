@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "rt/cancel.h"
 #include "rt/runtime.h"
 #include "rt/scope.h"
+#include "xfer/arena.h"
 #include "xfer/identity.h"
 #include "xfer/transfer_params.h"
 
@@ -61,6 +63,9 @@ class KvReader {
     size_t max_peers = 256;
     size_t max_idle_per_peer = 4;
     size_t max_releases = 1024;  // under way; beyond it a lease is left to expire, counted
+    // How shm gets the descriptor of an owner's arena: address, token, incarnation. Runs on a
+    // helper thread. Empty: FetchFd. Simulations, which have no Unix sockets, bring their own.
+    std::function<Result<Fd>(const std::string&, uint64_t, uint64_t)> fetch_arena;
     Duration connect_timeout = std::chrono::seconds(5);
     Duration io_timeout = std::chrono::seconds(10);  // without a byte from the owner
   };

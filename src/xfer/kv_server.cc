@@ -80,7 +80,7 @@ KvServer::KvServer(rt::Runtime& runtime, const Arena& arena, kv::LeaseTable& lea
   CHECK(options_.identity.block_bytes == arena.block_bytes());
 }
 
-KvServer::~KvServer() { CHECK(!started_ || scope_.Size() == 0); }
+KvServer::~KvServer() = default;
 
 Status KvServer::Start() {
   CHECK(!started_);
@@ -165,7 +165,7 @@ rt::Task<Status> KvServer::Handshake(Connection& connection) {
   welcome.incarnation = leases_.incarnation();
   welcome.blocks = static_cast<uint32_t>(arena_.blocks());
   welcome.lease_ms = static_cast<uint64_t>(ToMillis(leases_.lease_duration()));
-  welcome.shm_address = shm_name_;
+  welcome.shm_address = shm_address_;
   welcome.shm_token = shm_token_;
   co_return co_await connection.frames.Write(Encode(welcome), scope_.Token());
 }
@@ -254,7 +254,7 @@ void KvServer::ListenForFds() {
     return;
   }
   fd_listener_ = std::move(*listener);
-  shm_name_ = address.host;
+  shm_address_ = address.host;
   shm_token_ = runtime_.Random();
   scope_.Spawn(FdLoop());
 }

@@ -35,7 +35,8 @@ class KvServer {
   };
   KvServer(rt::Runtime& runtime, const Arena& arena, kv::LeaseTable& leases, Options options,
            Metrics& metrics);
-  ~KvServer();  // after Stop, or after its runtime's tasks were destroyed
+  // After Stop; or at any time, which cuts its connections off like a killed process.
+  ~KvServer();
   KvServer(const KvServer&) = delete;
   KvServer& operator=(const KvServer&) = delete;
 
@@ -44,6 +45,8 @@ class KvServer {
   rt::Task<void> Stop();
 
   rt::Address address() const;  // with the real port; after Start
+  // Where readers get the arena; empty if shm is not offered.
+  const std::string& shm_address() const { return shm_address_; }
   size_t connections() const { return connections_; }
 
  private:
@@ -74,7 +77,7 @@ class KvServer {
   Counter& arenas_passed_;
   std::unique_ptr<rt::Listener> listener_;
   std::unique_ptr<rt::Listener> fd_listener_;
-  std::string shm_name_;  // abstract Unix address; empty if shm is not offered
+  std::string shm_address_;  // abstract Unix address; empty if shm is not offered
   uint64_t shm_token_ = 0;
   kv::ConnectionId next_connection_ = 1;
   size_t connections_ = 0;

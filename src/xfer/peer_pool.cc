@@ -233,13 +233,14 @@ rt::Task<Status> PeerPool::MapArena(PeerHandle& handle) {
   // Shared by the two for that reason.
   const auto fetched = std::make_shared<std::optional<Result<ArenaMapping>>>();
   const size_t bytes = welcome.blocks * options_.identity.block_bytes;
-  co_await runtime_.RunBlocking([fetched, bytes, address = welcome.shm_address,
-                                 token = welcome.shm_token, note = welcome.incarnation] {
+  co_await runtime_.RunBlocking([fetched, bytes, fetch = options_.fetch_arena,
+                                 address = welcome.shm_address, token = welcome.shm_token,
+                                 note = welcome.incarnation] {
     if (address.empty()) {
       fetched->emplace(Err(Code::kUnavailable, "the owner does not offer shared memory"));
       return;
     }
-    auto fd = FetchFd(address, token, note, kFetchFdTimeout);
+    auto fd = fetch ? fetch(address, token, note) : FetchFd(address, token, note, kFetchFdTimeout);
     if (!fd.has_value()) {
       fetched->emplace(std::unexpected(std::move(fd).error()));
     } else {
