@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Makes the files that the C++ and end-to-end tests read from the test cache, where they are not there yet:
+
+  CACHE/models/tiny-TYPE.gguf                      random models of every tensor type
+  CACHE/models/SmolLM2-135M-Instruct.Q4_1.gguf     the demo model (downloaded)
+  CACHE/text/...                                   its tokenizer and recorded token ids
+
+CACHE is $TANDEM_TEST_CACHE, else ~/.cache/tandem. Needs numpy and gguf: run it with the Python environment that
+scripts/setup makes. A second run takes a fraction of a second."""
+import hashlib
+import os
+import subprocess
+import sys
+
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+TINY_SOURCES = ("gguf_codec.py", "make_tiny_gguf.py")
+
+
+def environment_of_setup(cache):
+    """Continues in the environment of scripts/setup if this one lacks the packages."""
+    try:
+        import gguf  # noqa: F401
+        import numpy  # noqa: F401
+    except ImportError:
+        python = os.path.join(cache, "venv", "bin", "python")
+        if not os.path.exists(python) or os.path.realpath(sys.prefix) == os.path.realpath(os.path.join(cache, "venv")):
+            sys.exit("error: the Python packages numpy and gguf are missing\nremedy: run scripts/setup")
+        os.execv(python, [python, os.path.abspath(__file__)])
+
+
+def make_tiny_models(cache):
+    """The stamp names the sources, so a changed generator makes new files."""
+    digest = hashlib.sha256(b"".join(open(os.path.join(TOOLS, name), "rb").read() for name in TINY_SOURCES)).hexdigest()
+    folder = os.path.join(cache, "models")
+    stamp = os.path.join(folder, "tiny.stamp")
+    if os.path.exists(stamp) and open(stamp).read() == digest:
+        return
+    sys.path.insert(0, TOOLS)
+    import make_tiny_gguf
+    make_tiny_gguf.main(folder)
+    with open(stamp, "w") as out:
+        out.write(digest)
+    print(f"wrote the tiny models to {folder}")
+
+
+def main():
+    cache = os.environ.get("TANDEM_TEST_CACHE") or os.path.expanduser("~/.cache/tandem")
+    environment_of_setup(cache)
+    make_tiny_models(cache)
+    # Also fetches the demo model if it is not there.
+    subprocess.run([sys.executable, os.path.join(TOOLS, "make_tokenizer_artifact.py")], check=True)
+
+
+if __name__ == "__main__":
+    main()
