@@ -28,8 +28,14 @@ class HttpHeaders {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
+// ASCII letters compare without case.
+bool EqualsIgnoreCase(std::string_view a, std::string_view b);
+
 // The reason phrase of a status code: 404 -> "Not Found".
 std::string_view HttpReason(int status);
+
+// "a%20b" -> "a b"; a stray % stays as it is.
+std::string PercentDecode(std::string_view text);
 
 }  // namespace tandem::net
 

@@ -1,0 +1,240 @@
+#include "net/http_server.h"
+
+#include <array>
+#include <list>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "net/http_parser.h"
+#include "net/http_writer.h"
+#include "rt/scope.h"
+#include "wire/json_writer.h"
+
+namespace tandem::net {
+namespace {
+
+// An error of the server's own, in the shape that the API's errors have.
+std::string ErrorBody(int status, std::string_view message) {
+  std::string out;
+  wire::JsonWriter json(out);
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("message").String(message);
+  json.Key("type").String(status >= 500 ? "internal_error" : "invalid_request_error");
+  json.Key("param").Null().Key("code").Int(status);
+  json.EndObject().EndObject();
+  return out;
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  // One client connection, from accept to close.
+  struct Connection {
+    std::unique_ptr<rt::Stream> stream;
+    std::string peer;
+    rt::CancelSource stop;  // closes the connection wherever it waits
+    bool busy = false;      // between the first byte of a request and the end of its answer
+    std::vector<std::byte> unparsed;  // bytes of the next request that came with this one
+  };
+
+  Impl(rt::Runtime& rt, std::unique_ptr<rt::Listener> l, HttpHandler h, HttpServerOptions o)
+      : runtime(rt),
+        listener(std::move(l)),
+        handler(std::move(h)),
+        options(o),
+        quiet(rt),
+        scope(rt) {}
+
+  rt::Task<void> AcceptLoop();
+  rt::Task<void> Serve(std::list<Connection>::iterator self);
+  // Reads one request. False: the connection is to be closed (an error answer has been sent).
+  rt::Task<bool> ReadRequest(Connection& c, HttpParser& parser);
+  rt::Task<bool> Refuse(Connection& c, const HttpParser::Failure& failure);
+  // Runs the handler. False: the connection is to be closed.
+  rt::Task<bool> Answer(Connection& c, HttpParser& parser);
+
+  rt::Runtime& runtime;
+  std::unique_ptr<rt::Listener> listener;
+  HttpHandler handler;
+  const HttpServerOptions options;
+  std::list<Connection> connections;
+  size_t active = 0;
+  bool stopping = false;
+  rt::WaitList quiet;   // woken when a connection ends or becomes idle
+  rt::TaskScope scope;  // last: its tasks use everything above
+};
+
+HttpServer::HttpServer(rt::Runtime& runtime, std::unique_ptr<rt::Listener> listener,
+                       HttpHandler handler, HttpServerOptions options)
+    : impl_(std::make_unique<Impl>(runtime, std::move(listener), std::move(handler), options)) {}
+
+HttpServer::~HttpServer() = default;
+
+void HttpServer::Start() { impl_->scope.Spawn(impl_->AcceptLoop()); }
+
+rt::Address HttpServer::address() const { return impl_->listener->LocalAddress(); }
+size_t HttpServer::open_connections() const { return impl_->connections.size(); }
+size_t HttpServer::active_requests() const { return impl_->active; }
+
+rt::Task<void> HttpServer::Stop(Duration drain) {
+  Impl& impl = *impl_;
+  impl.stopping = true;
+  impl.listener->Close();
+  for (auto& c : impl.connections)
+    if (!c.busy) c.stop.Cancel();
+  rt::CancelSource drained;
+  const auto timer =
+      impl.runtime.RunAt(impl.runtime.Now() + drain, [&drained] { drained.Cancel(); });
+  while (!impl.connections.empty()) {
+    if (!co_await impl.quiet.Wait(drained.Token())) break;
+  }
+  for (auto& c : impl.connections) c.stop.Cancel();
+  impl.scope.Cancel();
+  co_await impl.scope.Join();
+}
+
+rt::Task<void> HttpServer::Impl::AcceptLoop() {
+  while (!stopping) {
+    auto accepted = co_await listener->Accept(scope.Token());
+    if (!accepted) {
+      if (stopping || scope.Token().Cancelled()) co_return;
+      // Out of descriptors, most likely: waiting lets running requests give theirs back.
+      LOG_WARN_ONCE("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
+                    accepted.error().message);
+      if (!co_await runtime.Sleep(std::chrono::milliseconds(20), scope.Token())) co_return;
+      continue;
+    }
+    connections.push_back({.stream = *std::move(accepted),
+                           .peer = {},
+                           .stop = rt::CancelSource(scope.Token()),
+                           .busy = false,
+                           .unparsed = {}});
+    const auto self = std::prev(connections.end());
+    self->peer = self->stream->PeerName();
+    scope.Spawn(Serve(self));
+  }
+}
+
+rt::Task<void> HttpServer::Impl::Serve(std::list<Connection>::iterator self) {
+  Connection& c = *self;
+  if (connections.size() > options.max_connections) {
+    co_await Refuse(c, {503, "too many open connections; try again later"});
+  } else {
+    bool more = true;
+    while (more && !stopping && !c.stop.Token().Cancelled()) {
+      HttpParser parser(HttpMessageKind::kRequest, {.max_header_bytes = options.max_header_bytes,
+                                                    .max_body_bytes = options.max_body_bytes});
+      parser.PauseAfterHead();
+      more = co_await ReadRequest(c, parser) && co_await Answer(c, parser);
+      c.busy = false;
+    }
+  }
+  c.stream->Close();
+  connections.erase(self);
+  quiet.WakeAll();
+}
+
+rt::Task<bool> HttpServer::Impl::Refuse(Connection& c, const HttpParser::Failure& failure) {
+  const HttpParser::Failure what = failure;  // outlives the caller's parser
+  HttpWriter writer(scope, *c.stream, {.keep_alive = false, .write_timeout = options.write_timeout},
+                    [] {});
+  HttpHeaders headers = {{"content-type", "application/json"}};
+  // A failed write only means that the client did not wait for the refusal.
+  static_cast<void>(co_await writer.Respond(what.status, std::move(headers),
+                                            ErrorBody(what.status, what.message)));
+  co_return false;
+}
+
+rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) {
+  // Idle connections hold only this; a request that needs more gets a buffer while it is read.
+  std::array<std::byte, 512> small;
+  std::vector<std::byte> large;
+  constexpr size_t kLarge = 16u << 10;
+  std::vector<std::byte> held = std::move(c.unparsed);  // bytes that the parser wants again
+  c.unparsed.clear();
+
+  rt::CancelSource timeout(c.stop.Token());
+  std::unique_ptr<rt::Timer> timer;
+  const auto arm = [&](Duration d) {
+    timer = runtime.RunAt(runtime.Now() + d, [&timeout] {
+      timeout.Cancel({Code::kDeadlineExceeded, "timed out", {}});
+    });
+  };
+  arm(held.empty() ? options.idle_timeout : options.header_timeout);
+  bool body_phase = false;
+  bool first = true;
+  for (;;) {
+    if (!held.empty() || !first) {
+      size_t used = parser.Feed(held);
+      if (parser.HeadDone() && !body_phase && parser.failure().status == 0) {
+        body_phase = true;
+        arm(options.body_timeout);
+        parser.ContinueWithBody();
+        if (parser.ExpectsContinue()) {
+          static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+          if (!co_await c.stream->Write(std::as_bytes(std::span(kContinue)), timeout.Token()))
+            co_return false;
+        }
+        used += parser.Feed(std::span(held).subspan(used));
+      }
+      held.erase(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(used));
+      if (parser.failure().status != 0) co_return co_await Refuse(c, parser.failure());
+      if (parser.Done()) break;
+    }
+    std::span<std::byte> into = small;
+    if (!first) {
+      large.resize(kLarge);
+      into = large;
+    }
+    const auto n = co_await c.stream->Read(into, timeout.Token());
+    if (!n && n.error().code == Code::kDeadlineExceeded && c.busy)
+      co_return co_await Refuse(c, {408, "the request did not arrive in time"});
+    if (!n || *n == 0) co_return false;
+    if (!c.busy) {
+      c.busy = true;
+      arm(options.header_timeout);
+    }
+    first = false;
+    held.insert(held.end(), into.begin(), into.begin() + static_cast<std::ptrdiff_t>(*n));
+  }
+  c.busy = true;
+  c.unparsed = std::move(held);
+  co_return true;
+}
+
+rt::Task<bool> HttpServer::Impl::Answer(Connection& c, HttpParser& parser) {
+  HttpRequest request;
+  request.method = parser.method();
+  const std::string_view target = parser.target();
+  const size_t question = target.find('?');
+  request.path = PercentDecode(target.substr(0, question));
+  if (question != std::string_view::npos) request.query = target.substr(question + 1);
+  request.headers = std::move(parser.headers());
+  request.body = std::move(parser.body());
+  request.peer = c.peer;
+
+  rt::CancelSource gone(c.stop.Token());
+  request.cancel = gone.Token();
+  const auto cancel = [&gone] {
+    gone.Cancel({Code::kCancelled, "the client closed the connection", {}});
+  };
+  const auto watch = c.stream->OnPeerGone(cancel);
+  HttpWriter writer(scope, *c.stream,
+                    {.head_only = request.method == "HEAD",
+                     .http11 = parser.IsHttp11(),
+                     .keep_alive = parser.KeepAlive() && !stopping,
+                     .write_timeout = options.write_timeout},
+                    cancel);
+  ++active;
+  co_await handler(std::move(request), writer);
+  --active;
+  if (!writer.Started()) {
+    HttpHeaders headers = {{"content-type", "application/json"}};
+    std::string body = ErrorBody(500, "the server gave no answer to this request");
+    static_cast<void>(co_await writer.Respond(500, std::move(headers), std::move(body)));
+  }
+  co_await writer.Drain();
+  co_return writer.Finished() && writer.KeepAlive() && (parser.IsHttp11() || !stopping);
+}
+
+}  // namespace tandem::net

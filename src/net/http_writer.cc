@@ -1,0 +1,134 @@
+#include "net/http_writer.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace tandem::net {
+namespace {
+
+// Beyond this much unsent, Write waits for the client.
+constexpr size_t kUnsentAtMost = 256u << 10;
+
+// "Mon, 30 Nov 2026 13:00:00 GMT", formatted once a second.
+std::string_view HttpDate(int64_t unix_millis) {
+  thread_local int64_t second = -1;
+  thread_local std::string text;
+  if (unix_millis / 1000 != second) {
+    second = unix_millis / 1000;
+    text =
+        fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(second)));
+  }
+  return text;
+}
+
+}  // namespace
+
+HttpWriter::HttpWriter(rt::TaskScope& scope, rt::Stream& stream, Options options,
+                       std::function<void()> cut_off)
+    : scope_(scope),
+      stream_(stream),
+      options_(options),
+      cut_off_(std::move(cut_off)),
+      progress_(scope.runtime()) {}
+
+Status HttpWriter::Gone() const {
+  return Err(Code::kConnectionLost, "the client closed the connection");
+}
+
+void HttpWriter::AppendHead(int status, const HttpHeaders& headers, std::string_view framing) {
+  started_ = true;
+  fmt::format_to(std::back_inserter(pending_), "HTTP/1.1 {} {}\r\ndate: {}\r\n{}", status,
+                 HttpReason(status), HttpDate(scope_.runtime().UnixMillis()), framing);
+  if (!options_.keep_alive) pending_ += "connection: close\r\n";
+  for (const auto& [name, value] : headers.fields()) {
+    pending_ += name;
+    pending_ += ": ";
+    // A line break inside a value would let its origin write headers of its own.
+    for (const char c : value) pending_.push_back(c == '\r' || c == '\n' ? ' ' : c);
+    pending_ += "\r\n";
+  }
+  pending_ += "\r\n";
+}
+
+rt::Task<Status> HttpWriter::Respond(int status, HttpHeaders headers, std::string body) {
+  CHECK(!started_);
+  AppendHead(status, headers, fmt::format("content-length: {}\r\n", body.size()));
+  if (!options_.head_only) pending_ += body;
+  finished_ = true;
+  FlushSoon();
+  co_await Drain();
+  if (broken_) co_return Gone();
+  co_return Status();
+}
+
+rt::Task<Status> HttpWriter::StartStream(int status, HttpHeaders headers) {
+  CHECK(!started_);
+  chunked_ = options_.http11;
+  AppendHead(status, headers, chunked_ ? "transfer-encoding: chunked\r\n" : "");
+  FlushSoon();
+  if (broken_) co_return Gone();
+  co_return Status();
+}
+
+rt::Task<Status> HttpWriter::Write(std::string_view chunk) {
+  CHECK(started_ && !finished_);
+  if (broken_) co_return Gone();
+  if (chunk.empty() || options_.head_only) co_return Status();
+  if (chunked_) fmt::format_to(std::back_inserter(pending_), "{:x}\r\n", chunk.size());
+  pending_ += chunk;
+  if (chunked_) pending_ += "\r\n";
+  FlushSoon();
+  while (pending_.size() > kUnsentAtMost && !broken_) CO_TRY(co_await progress_.Wait());
+  if (broken_) co_return Gone();
+  co_return Status();
+}
+
+rt::Task<Status> HttpWriter::Finish() {
+  CHECK(started_ && !finished_);
+  finished_ = true;
+  if (chunked_ && !options_.head_only) pending_ += "0\r\n\r\n";
+  FlushSoon();
+  co_await Drain();
+  if (broken_) co_return Gone();
+  co_return Status();
+}
+
+rt::Task<void> HttpWriter::Drain() {
+  // The wait has no token: a flush always ends, by its write timeout at the latest.
+  while (flushing_) {
+    if (auto woken = co_await progress_.Wait(); !woken) co_return;
+  }
+}
+
+void HttpWriter::FlushSoon() {
+  if (flushing_ || broken_ || pending_.empty()) return;
+  flushing_ = true;
+  scope_.Spawn(Flush());
+}
+
+rt::Task<void> HttpWriter::Flush() {
+  std::string sending;
+  while (!pending_.empty() && !broken_) {
+    sending.clear();
+    sending.swap(pending_);
+    rt::CancelSource timeout;
+    const auto timer =
+        scope_.runtime().RunAt(scope_.runtime().Now() + options_.write_timeout, [&timeout] {
+          timeout.Cancel({Code::kDeadlineExceeded, "the client does not read its answer", {}});
+        });
+    const Status written =
+        co_await stream_.Write(std::as_bytes(std::span(sending)), timeout.Token());
+    if (!written) {
+      broken_ = true;
+      pending_.clear();
+      cut_off_();
+    }
+    progress_.WakeAll();
+  }
+  flushing_ = false;
+  progress_.WakeAll();
+}
+
+}  // namespace tandem::net
