@@ -1,0 +1,438 @@
+// Every kernel of every instruction level: near a plain double-precision reference, and equal to
+// the other levels bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/team.h"
+#include "model/activations.h"
+#include "model/dequant.h"
+#include "model/ops.h"
+#include "model/pack.h"
+#include "model/rope.h"
+#include "model/simd_plain.h"
+#include "model/tiny_gguf.h"
+
+namespace tandem::model {
+
+const Ops& EmulatedAvx512Ops();
+
+namespace {
+
+bool CanEmulate() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+std::vector<const Ops*> Levels() {
+  const OpsList list = AvailableOps();
+  std::vector<const Ops*> levels(list.levels, list.levels + list.count);
+  if (CanEmulate()) levels.push_back(&EmulatedAvx512Ops());
+  return levels;
+}
+
+// Compute threads flush denormals; so do these tests.
+class KernelsTest : public testing::Test {
+ protected:
+  void SetUp() override { FlushDenormalsOnThisThread(); }
+};
+
+std::vector<float> RandomFloats(RandomBytes& random, size_t count, float spread) {
+  std::vector<float> values(count);
+  for (float& v : values) v = random.Uniform(-spread, spread);
+  return values;
+}
+
+// 64-byte aligned storage.
+struct Aligned {
+  explicit Aligned(size_t bytes) : storage(bytes + 64) {
+    const auto address = reinterpret_cast<uintptr_t>(storage.data());
+    data = storage.data() + (64 - address % 64) % 64;
+  }
+  std::vector<std::byte> storage;
+  std::byte* data;
+};
+
+constexpr size_t kInputs = 512;
+constexpr size_t kOutputs = 70;  // the third panel is padded
+constexpr size_t kRows = kMaxTileRows;
+
+struct MatrixCase {
+  explicit MatrixCase(TensorType type) : memory(Activations::Bytes(kRows, kInputs)) {
+    RandomBytes random(static_cast<uint32_t>(type) + 7);
+    for (size_t row = 0; row < kOutputs; ++row) random.AppendRow(type, kInputs, 0.1F, bytes);
+    tensor.type = type;
+    tensor.dims = {kInputs, kOutputs};
+    tensor.bytes = std::as_bytes(std::span(bytes));
+    x = RandomFloats(random, kRows * kInputs, 3.0F);
+    // Blocks that are all zero, and extreme ones.
+    std::fill_n(x.begin(), 32, 0.0F);
+    std::fill_n(x.begin() + kInputs, 32, 1000.0F);
+    rows = Activations(memory.data, kRows, kInputs).WithWidth(kInputs);
+    for (size_t r = 0; r < kRows; ++r) {
+      std::memcpy(rows.Values(r), x.data() + r * kInputs, kInputs * sizeof(float));
+      PlainOps().quantize(x.data() + r * kInputs, kInputs, rows.Quantized(r));
+    }
+    panel_bytes = PanelBytes(FormatOf(type), kInputs);
+    packed.reserve(3);
+    for (size_t p = 0; p < 3; ++p) PackPanel(tensor, p, packed.emplace_back(panel_bytes).data);
+  }
+
+  // What the product should be, given activations as the contract rounds them.
+  double Expected(size_t row, size_t output, double* magnitude) const {
+    std::vector<float> w(kInputs);
+    const size_t row_bytes = RowBytes(tensor.type, kInputs);
+    DequantizeRow(tensor.type, tensor.bytes.data() + output * row_bytes, w);
+    const QuantizedRow q = rows.Quantized(row);
+    double sum = 0;
+    *magnitude = 0;
+    for (size_t k = 0; k < kInputs; ++k) {
+      const double value = FormatOf(tensor.type) < WeightFormat::kQ4_0
+                               ? static_cast<double>(rows.Values(row)[k])
+                               : static_cast<double>(q.q[k]) * static_cast<double>(q.scale[k / 32]);
+      sum += value * static_cast<double>(w[k]);
+      *magnitude += std::fabs(value * static_cast<double>(w[k]));
+    }
+    return sum;
+  }
+
+  Aligned memory;
+  std::string bytes;
+  GgufTensor tensor;
+  std::vector<float> x;
+  Activations rows;
+  size_t panel_bytes = 0;
+  std::vector<Aligned> packed;
+};
+
+TEST_F(KernelsTest, PanelsMatchTheReferenceOnEveryLevel) {
+  for (const TensorType type : kAllTypes) {
+    const MatrixCase c(type);
+    for (const Ops* ops : Levels()) {
+      for (size_t p = 0; p < 3; ++p) {
+        std::vector<float> out(kPanel);
+        ops->panel[static_cast<int>(FormatOf(type))][0](c.packed[p].data, kInputs / kBlock,
+                                                        c.rows.View(1), out.data(), kPanel);
+        for (size_t o = 0; o < kPanel; ++o) {
+          if (p * kPanel + o >= kOutputs) {
+            EXPECT_EQ(out[o], 0.0F);
+            continue;
+          }
+          double magnitude;
+          const double expected = c.Expected(1, p * kPanel + o, &magnitude);
+          ASSERT_NEAR(static_cast<double>(out[o]), expected, magnitude * 2e-6)
+              << ops->name << " " << InfoOf(type).name << " output " << p * kPanel + o;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(KernelsTest, PanelsGiveTheSameBitsForAnyNumberOfRowsAndLevel) {
+  for (const TensorType type : kAllTypes) {
+    const MatrixCase c(type);
+    const auto format = static_cast<int>(FormatOf(type));
+    std::vector<float> expected(kRows * kPanel);
+    for (size_t r = 0; r < kRows; ++r)
+      PlainOps().panel[format][0](c.packed[0].data, kInputs / kBlock, c.rows.View(r),
+                                  expected.data() + r * kPanel, kPanel);
+    for (const Ops* ops : Levels())
+      for (size_t count = 1; count <= static_cast<size_t>(ops->max_rows); ++count)
+        for (size_t first = 0; first + count <= kRows; first += count) {
+          std::vector<float> out(count * kPanel);
+          ops->panel[format][count - 1](c.packed[0].data, kInputs / kBlock, c.rows.View(first),
+                                        out.data(), kPanel);
+          ASSERT_EQ(0, std::memcmp(out.data(), expected.data() + first * kPanel,
+                                   out.size() * sizeof(float)))
+              << ops->name << " " << InfoOf(type).name << " rows " << count << " from " << first;
+        }
+  }
+}
+
+// The largest sums that the integer paths must hold: all quants and all activations at an extreme.
+TEST_F(KernelsTest, ExtremeQuantsDoNotOverflow) {
+  for (const TensorType type :
+       {TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ8_0, TensorType::kQ6_K})
+    for (const int fill : {0x00, 0x7F, 0x80, 0xFF})
+      for (const float sign : {1.0F, -1.0F}) {
+        MatrixCase c(type);
+        std::memset(c.bytes.data(), fill, c.bytes.size());
+        const TensorTypeInfo& info = InfoOf(type);
+        const uint16_t one = FloatToHalf(1.0F);
+        const size_t scale_at = type == TensorType::kQ6_K ? 208 : 0;
+        for (size_t b = 0; b < c.bytes.size(); b += static_cast<size_t>(info.block_bytes)) {
+          std::memcpy(c.bytes.data() + b + scale_at, &one, 2);
+          if (type == TensorType::kQ4_1) std::memcpy(c.bytes.data() + b + 2, &one, 2);
+        }
+        PackPanel(c.tensor, 0, c.packed[0].data);
+        for (size_t i = 0; i < kInputs; ++i)
+          c.rows.Values(0)[i] = sign * (i % 3 == 0 ? 1.0F : -1.0F);
+        if (sign > 0) std::fill_n(c.rows.Values(0), kInputs, 1.0F);
+        PlainOps().quantize(c.rows.Values(0), kInputs, c.rows.Quantized(0));
+        for (const Ops* ops : Levels()) {
+          std::vector<float> out(kPanel);
+          ops->panel[static_cast<int>(FormatOf(type))][0](c.packed[0].data, kInputs / kBlock,
+                                                          c.rows.View(0), out.data(), kPanel);
+          double magnitude;
+          const double expected = c.Expected(0, 0, &magnitude);
+          ASSERT_NEAR(static_cast<double>(out[0]), expected, magnitude * 2e-6 + 1e-9)
+              << ops->name << " " << info.name << " fill " << fill;
+        }
+      }
+}
+
+TEST_F(KernelsTest, QuantizeRoundsAsTheContractSays) {
+  RandomBytes random(3);
+  std::vector<float> x = RandomFloats(random, 128, 2.0F);
+  for (size_t i = 32; i < 64; ++i) x[i] = 1e-31F;  // below the smallest block that counts
+  for (const Ops* ops : Levels()) {
+    std::vector<int8_t> q(128);
+    std::vector<float> scale(4), scaled_sum(4);
+    std::vector<int32_t> sum(4), halves(4);
+    ops->quantize(x.data(), 128,
+                  {q.data(), scale.data(), scaled_sum.data(), sum.data(), halves.data()});
+    for (size_t b = 0; b < 4; ++b) {
+      float a = 0;
+      for (size_t i = 0; i < 32; ++i) a = std::max(a, std::fabs(x[b * 32 + i]));
+      if (b == 1) a = 0;
+      EXPECT_EQ(scale[b], a / 127.0F);
+      int32_t half[2] = {0, 0};
+      for (size_t i = 0; i < 32; ++i) {
+        const float wanted = a == 0 ? 0.0F : std::nearbyint(x[b * 32 + i] * (127.0F / a));
+        EXPECT_EQ(static_cast<float>(q[b * 32 + i]), wanted) << ops->name;
+        half[i / 16] += q[b * 32 + i];
+      }
+      EXPECT_EQ(sum[b], half[0] + half[1]);
+      EXPECT_EQ(scaled_sum[b], scale[b] * static_cast<float>(sum[b]));
+      EXPECT_EQ(halves[b] & 0xFFFF, half[0] & 0xFFFF);
+      EXPECT_EQ(halves[b] >> 16, half[1]);
+    }
+  }
+}
+
+TEST_F(KernelsTest, RowOperationsMatchTheReferenceAndEachOther) {
+  RandomBytes random(4);
+  constexpr size_t kN = 576;
+  const std::vector<float> x = RandomFloats(random, kN, 20.0F);
+  const std::vector<float> y = RandomFloats(random, kN, 2.0F);
+  std::vector<float> first;
+  for (const Ops* ops : Levels()) {
+    std::vector<float> out(kN * 4);
+    float* at = out.data();
+    ops->rms_norm(x.data(), y.data(), kN, 1e-5F, at);
+    ops->swiglu(x.data(), y.data(), kN, at + kN);
+    std::copy(x.begin(), x.end(), at + 2 * kN);
+    ops->rope(y.data(), x.data(), kN, at + 2 * kN);
+    std::copy(x.begin(), x.end(), at + 3 * kN);
+    ops->add(y.data(), kN, at + 3 * kN);
+    ops->scale(0.3F, kN, at + 3 * kN);
+    double squares = 0;
+    for (const float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
+    const double factor = 1.0 / std::sqrt(squares / kN + 1e-5);
+    for (size_t i = 0; i < kN; ++i) {
+      const auto g = static_cast<double>(x[i]);
+      const auto u = static_cast<double>(y[i]);
+      const auto swapped = static_cast<double>(x[i ^ 1]);
+      EXPECT_NEAR(static_cast<double>(out[i]), g * factor * u, 1e-5);
+      EXPECT_NEAR(static_cast<double>(out[kN + i]), g / (1.0 + std::exp(-g)) * u, 1e-5);
+      EXPECT_NEAR(static_cast<double>(out[2 * kN + i]), g * u + swapped * g, 1e-4);
+      EXPECT_NEAR(static_cast<double>(out[3 * kN + i]), (g + u) * 0.3F, 1e-5);
+    }
+    if (first.empty()) first = out;
+    EXPECT_EQ(0, std::memcmp(out.data(), first.data(), out.size() * sizeof(float))) << ops->name;
+  }
+}
+
+TEST_F(KernelsTest, NarrowClampsAndRoundsToNearestEven) {
+  std::vector<float> x = {0.0F,    -0.0F, 1.0F,  65504.0F, 65519.0F, 1e9F, -1e9F, 2049.0F,
+                          2051.0F, 1e-7F, 6e-8F, 3e-8F,    -3e-5F,   0.1F, -0.1F, 1e-20F};
+  for (const Ops* ops : Levels()) {
+    std::vector<uint16_t> out(16);
+    ops->narrow(x.data(), 16, out.data());
+    for (size_t i = 0; i < 16; ++i)
+      EXPECT_EQ(out[i], FloatToHalf(std::clamp(x[i], -65504.0F, 65504.0F))) << ops->name << x[i];
+  }
+}
+
+// Keys and values of one head in blocks of 16, poisoned beyond what may be read.
+struct SpanCase {
+  SpanCase(KvDtype dtype_in, int dim) : dtype(dtype_in), head_dim(dim) {
+    RandomBytes random(11);
+    const auto d = static_cast<size_t>(dim);
+    q = RandomFloats(random, 60 * d, 0.4F);
+    k = RandomFloats(random, kSpanKeys * d, 2.0F);
+    v = RandomFloats(random, kSpanKeys * d, 2.0F);
+  }
+
+  // Attends vectors [begin, end), the last of which sees `seen` keys and each one before it one
+  // less, three at a time; results are appended.
+  void Attend(const Ops& ops, int begin, int end, std::vector<float>& results) const {
+    const auto d = static_cast<size_t>(head_dim);
+    const size_t element = dtype == KvDtype::kFloat16 ? 2 : 4;
+    const size_t tile_bytes = kTileKeys * d * element;
+    std::vector<std::byte> k_bytes(kSpanKeys * d * element, std::byte{0xFF});
+    std::vector<std::byte> v_bytes(kSpanKeys * d * element, std::byte{0xFF});
+    const int keys = Limit(end - 1);
+    for (size_t key = 0; key < static_cast<size_t>(keys); ++key)
+      for (size_t i = 0; i < d; ++i) {
+        Store(k[key * d + i],
+              k_bytes.data() + key / 16 * tile_bytes + (i * kTileKeys + key % 16) * element);
+        Store(v[key * d + i], v_bytes.data() + (key * d + i) * element);
+      }
+    std::vector<const std::byte*> k_tiles, v_tiles;
+    for (size_t t = 0; t < kSpanKeys / kTileKeys; ++t) {
+      k_tiles.push_back(k_bytes.data() + t * tile_bytes);
+      v_tiles.push_back(v_bytes.data() + t * tile_bytes);
+    }
+    const auto n = static_cast<size_t>(end - begin);
+    std::vector<int32_t> limits;
+    for (int i = begin; i < end; ++i) limits.push_back(Limit(i));
+    std::vector<float> scratch(AttentionScratch(n, d)), max(n), sum(n), out(n * d);
+    SpanArgs args;
+    args.q = q.data() + static_cast<size_t>(begin) * d;
+    args.vectors = end - begin;
+    args.head_dim = head_dim;
+    args.limits = limits.data();
+    args.k_tiles = k_tiles.data();
+    args.v_tiles = v_tiles.data();
+    args.k_stride = kTileKeys;
+    args.dtype = dtype;
+    args.scratch = scratch.data();
+    args.max = max.data();
+    args.sum = sum.data();
+    args.out = out.data();
+    ops.attend_span(args);
+    for (size_t i = 0; i < n; ++i) {
+      results.push_back(max[i]);
+      results.push_back(sum[i]);
+      results.insert(results.end(), out.begin() + static_cast<std::ptrdiff_t>(i * d),
+                     out.begin() + static_cast<std::ptrdiff_t>((i + 1) * d));
+    }
+  }
+
+  static int Limit(int vector) { return 150 + vector / 3 * 5; }
+  float Rounded(float x) const {
+    return dtype == KvDtype::kFloat16 ? HalfToFloat(FloatToHalf(x)) : x;
+  }
+  void Store(float x, std::byte* to) const {
+    const uint16_t half = FloatToHalf(x);
+    if (dtype == KvDtype::kFloat16)
+      std::memcpy(to, &half, 2);
+    else
+      std::memcpy(to, &x, 4);
+  }
+
+  KvDtype dtype;
+  int head_dim;
+  std::vector<float> q, k, v;
+};
+
+TEST_F(KernelsTest, AttentionMatchesTheReference) {
+  for (const KvDtype dtype : {KvDtype::kFloat16, KvDtype::kFloat32}) {
+    const SpanCase c(dtype, 48);
+    for (const Ops* ops : Levels()) {
+      std::vector<float> results;
+      c.Attend(*ops, 0, 3, results);
+      for (size_t vector = 0; vector < 3; ++vector) {
+        std::vector<double> p(150);
+        double total = 0;
+        for (size_t key = 0; key < 150; ++key) {
+          double score = 0;
+          for (size_t i = 0; i < 48; ++i)
+            score += static_cast<double>(c.q[vector * 48 + i] * c.Rounded(c.k[key * 48 + i]));
+          p[key] = std::exp(score);
+          total += p[key];
+        }
+        const float* out = results.data() + vector * 50 + 2;
+        const auto sum = static_cast<double>(results[vector * 50 + 1]);
+        for (size_t i = 0; i < 48; ++i) {
+          double expected = 0;
+          for (size_t key = 0; key < 150; ++key)
+            expected += p[key] / total * static_cast<double>(c.Rounded(c.v[key * 48 + i]));
+          ASSERT_NEAR(static_cast<double>(out[i]) / sum, expected, 1e-5) << ops->name;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(KernelsTest, AttentionGivesTheSameBitsHoweverVectorsAreGrouped) {
+  for (const KvDtype dtype : {KvDtype::kFloat16, KvDtype::kFloat32})
+    for (const int dim : {16, 48, 64}) {
+      const SpanCase c(dtype, dim);
+      std::vector<float> expected;
+      for (int i = 0; i < 60; ++i) c.Attend(PlainOps(), i, i + 1, expected);
+      for (const Ops* ops : Levels())
+        for (const int size : {1, 2, 3, 7, 13, 48, 60}) {
+          std::vector<float> results;
+          for (int i = 0; i < 60; i += size) c.Attend(*ops, i, std::min(i + size, 60), results);
+          ASSERT_EQ(0,
+                    std::memcmp(results.data(), expected.data(), expected.size() * sizeof(float)))
+              << ops->name << " groups of " << size << " head_dim " << dim;
+        }
+    }
+}
+
+TEST_F(KernelsTest, MergingSpansGivesTheWholeOnEveryLevel) {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  std::vector<float> first;
+  for (const Ops* ops : Levels()) {
+    std::vector<float> out = a;
+    float max = 1.5F;
+    float sum = 2.0F;
+    ops->merge_span(3.0F, 4.0F, a.data(), 16, &max, &sum, out.data());
+    EXPECT_EQ(max, 3.0F);
+    EXPECT_NEAR(sum, 4.0F + 2.0F * std::exp(-1.5F), 1e-6);
+    EXPECT_NEAR(out[3], 4.0F + 4.0F * std::exp(-1.5F), 1e-6);
+    out.push_back(sum);
+    if (first.empty()) first = out;
+    EXPECT_EQ(0, std::memcmp(out.data(), first.data(), out.size() * sizeof(float))) << ops->name;
+  }
+}
+
+TEST_F(KernelsTest, PlainFusedMultiplyAddRoundsOnce) {
+  RandomBytes random(5);
+  for (int i = 0; i < 200000; ++i) {
+    const float a = std::ldexp(random.Uniform(-2, 2), random.Integer(-20, 20));
+    const float b = std::ldexp(random.Uniform(-2, 2), random.Integer(-20, 20));
+    const float c =
+        i % 3 == 0 ? -a * b : std::ldexp(random.Uniform(-2, 2), random.Integer(-45, 45));
+    ASSERT_EQ(FusedMultiplyAdd(a, b, c), std::fma(a, b, c)) << a << " " << b << " " << c;
+  }
+  EXPECT_EQ(FusedMultiplyAdd(INFINITY, 1.0F, 1.0F), INFINITY);
+  EXPECT_EQ(FusedMultiplyAdd(-3e38F, 3e38F, 1.0F), -INFINITY);
+}
+
+TEST_F(KernelsTest, SineAndCosineAreExactEnough) {
+  RandomBytes random(6);
+  for (int i = 0; i < 20000; ++i) {
+    const auto x = static_cast<double>(random.Uniform(0, i % 2 == 0 ? 4.0F : 1e6F));
+    ASSERT_NEAR(Sine(x), std::sin(x), 1e-12) << x;
+    ASSERT_NEAR(Cosine(x), std::cos(x), 1e-12) << x;
+  }
+}
+
+TEST_F(KernelsTest, RopeRowsTurnPairsByPosition) {
+  const Rope rope(16, 12, 10000.0F);
+  std::vector<float> cosine(16), sine(16);
+  rope.Row(1234, cosine, sine);
+  for (size_t i = 0; i < 6; ++i) {
+    const double angle = 1234.0 * std::pow(10000.0, -2.0 * static_cast<double>(i) / 12.0);
+    EXPECT_FLOAT_EQ(cosine[2 * i], static_cast<float>(std::cos(angle)));
+    EXPECT_FLOAT_EQ(cosine[2 * i + 1], static_cast<float>(std::cos(angle)));
+    EXPECT_FLOAT_EQ(sine[2 * i], static_cast<float>(-std::sin(angle)));
+    EXPECT_FLOAT_EQ(sine[2 * i + 1], static_cast<float>(std::sin(angle)));
+  }
+  EXPECT_EQ(cosine[12], 1.0F);
+  EXPECT_EQ(sine[15], 0.0F);
+}
+
+TEST_F(KernelsTest, UnknownLevelIsRefusedWithTheChoices) {
+  const auto ops = ChooseOps("mmx");
+  ASSERT_FALSE(ops);
+  EXPECT_NE(ops.error().message.find("plain"), std::string::npos);
+  EXPECT_EQ((*ChooseOps("plain"))->name, "plain");
+}
+
+}  // namespace
+}  // namespace tandem::model
