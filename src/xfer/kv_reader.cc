@@ -53,8 +53,7 @@ rt::Task<Result<Message>> Exchange(PeerConnection* connection, Frame request, Me
   co_return answer;
 }
 
-// Copies out of the mapped arena, in slices on a helper thread. The thread owns the mapping and the
-// plan, so that a destroyed coroutine leaves it nothing to trip over but the destinations.
+// Copies out of the mapped arena, in slices on a helper thread.
 rt::Task<Status> CopyFromShm(rt::Runtime& runtime, PeerConnection* connection, size_t block_bytes,
                              const std::vector<PullBlock>* blocks, rt::CancelToken cancel) {
   const auto ranges =
@@ -74,8 +73,7 @@ rt::Task<Status> CopyFromShm(rt::Runtime& runtime, PeerConnection* connection, s
     if (bytes <= kCopyInlineBytes) {
       internal::Copy(slice);
     } else {
-      co_await runtime.RunBlocking(
-          [slice = std::move(slice), mapping = connection->mapping] { internal::Copy(slice); });
+      co_await runtime.RunBlocking([&slice] { internal::Copy(slice); });
     }
   }
   co_return Status();
@@ -270,20 +268,19 @@ void KvReader::Count(const Result<PullStats>& result) {
 }
 
 void KvReader::Release(LeaseSource source) {
-  if (releases_ >= options_.max_releases) {
+  if (releases() >= options_.max_releases) {
     metrics_
         .GetCounter("tandem_kv_releases_dropped_total",
                     "leases left to expire because too many releases were under way")
         .Add();
     LOG_WARN_ONCE("{} KV leases are being released, the limit: further ones are left to expire",
-                  releases_);
+                  releases());
     return;
   }
   scope_.Spawn(ReleaseTask(std::move(source)));
 }
 
 rt::Task<void> KvReader::ReleaseTask(LeaseSource source) {
-  const Counted counted(releases_);
   const DeadlineScope limit(runtime_, scope_.Token(), runtime_.Now() + kReleaseTimeout);
   for (const bool fresh : {false, true}) {
     auto peer = co_await peers_->Acquire(source, fresh, limit.Token());

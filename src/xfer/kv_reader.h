@@ -82,9 +82,7 @@ class KvReader {
   //   kConnectionLost, kUnavailable   the owner died or cannot be reached
   //   kOverloaded      the owner or this reader is at a limit
   //   kDeadlineExceeded, kCancelled
-  // After it returned, nothing writes to the destinations any more. If its task is destroyed
-  // instead (runtime torn down), a helper thread may still write until the runtime is gone: the
-  // destinations outlive the runtime.
+  // After it returned, or its task was destroyed, nothing writes to the destinations any more.
   rt::Task<Result<PullStats>> Pull(LeaseSource source, std::vector<PullBlock> blocks, bool release,
                                    rt::CancelToken cancel, MonoTime deadline);
 
@@ -99,8 +97,8 @@ class KvReader {
   // Cancels what runs in the background and closes all connections. Pulls must have returned.
   rt::Task<void> Stop();
 
-  size_t pulls() const { return pulls_; }        // under way
-  size_t releases() const { return releases_; }  // under way
+  size_t pulls() const { return pulls_; }            // under way
+  size_t releases() const { return scope_.Size(); }  // under way
   size_t connections() const;
   size_t mappings() const;  // arenas of other processes mapped now
 
@@ -117,9 +115,8 @@ class KvReader {
   const Options options_;
   Metrics& metrics_;
   size_t pulls_ = 0;
-  size_t releases_ = 0;
   std::unique_ptr<internal::PeerPool> peers_;
-  rt::TaskScope scope_;
+  rt::TaskScope scope_;  // releases
 };
 
 }  // namespace tandem::xfer

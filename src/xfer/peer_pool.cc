@@ -13,6 +13,18 @@ namespace {
 constexpr std::string_view kBuild = "tandem";
 constexpr Duration kFetchFdTimeout = std::chrono::seconds(2);
 
+Result<ArenaMapping> FetchArena(const KvReader::Options& options, const Welcome& owner,
+                                size_t bytes) {
+  if (owner.shm_address.empty()) {
+    return Err(Code::kUnavailable, "the owner does not offer shared memory");
+  }
+  auto fd = options.fetch_arena
+                ? options.fetch_arena(owner.shm_address, owner.shm_token, owner.incarnation)
+                : FetchFd(owner.shm_address, owner.shm_token, owner.incarnation, kFetchFdTimeout);
+  if (!fd.has_value()) return std::unexpected(std::move(fd).error());
+  return ArenaMapping::Map(*std::move(fd), bytes);
+}
+
 }  // namespace
 
 struct Peer {
@@ -92,10 +104,14 @@ Result<PeerRef> PeerPool::FindPeer(const LeaseSource& source) {
   return PeerRef(raw);
 }
 
-std::unique_ptr<PeerConnection> PeerPool::TakeIdle(Peer& peer, uint64_t incarnation) {
+std::unique_ptr<PeerConnection> PeerPool::TakeIdle(Peer& peer, const LeaseSource& source) {
   for (size_t i = peer.idle.size(); i > 0; --i) {
     auto& candidate = peer.idle[i - 1];
-    if (candidate->gone || candidate->welcome.incarnation != incarnation) continue;
+    const Welcome& owner = candidate->welcome;
+    if (candidate->gone || owner.incarnation != source.incarnation ||
+        owner.engine_id != source.engine_id) {
+      continue;
+    }
     std::unique_ptr<PeerConnection> taken = std::move(candidate);
     peer.idle.erase(peer.idle.begin() + static_cast<ptrdiff_t>(i - 1));
     taken->reused = true;
@@ -110,7 +126,7 @@ rt::Task<Result<PeerHandle>> PeerPool::Acquire(LeaseSource source, bool fresh,
   while (true) {
     if (stopped_) co_return Err(Code::kCancelled, "shutting down");
     if (!fresh) {
-      if (auto idle = TakeIdle(*peer.get(), source.incarnation); idle != nullptr) {
+      if (auto idle = TakeIdle(*peer.get(), source); idle != nullptr) {
         --peer->open;  // the handle counts it again
         PeerHandle handle(*this, PeerRef(peer.get()));
         handle.connection_ = std::move(idle);
@@ -229,32 +245,18 @@ rt::Task<Status> PeerPool::MapArena(PeerHandle& handle) {
   if (peer.unmappable_incarnation == welcome.incarnation) {
     co_return Err(Code::kUnavailable, "{}", peer.unmappable_reason);
   }
-  // The helper thread owns what it works on: this coroutine may be destroyed before it ends.
-  // Shared by the two for that reason.
-  const auto fetched = std::make_shared<std::optional<Result<ArenaMapping>>>();
   const size_t bytes = welcome.blocks * options_.identity.block_bytes;
-  co_await runtime_.RunBlocking([fetched, bytes, fetch = options_.fetch_arena,
-                                 address = welcome.shm_address, token = welcome.shm_token,
-                                 note = welcome.incarnation] {
-    if (address.empty()) {
-      fetched->emplace(Err(Code::kUnavailable, "the owner does not offer shared memory"));
-      return;
-    }
-    auto fd = fetch ? fetch(address, token, note) : FetchFd(address, token, note, kFetchFdTimeout);
-    if (!fd.has_value()) {
-      fetched->emplace(std::unexpected(std::move(fd).error()));
-    } else {
-      fetched->emplace(ArenaMapping::Map(*std::move(fd), bytes));
-    }
-  });
-  Result<ArenaMapping>& mapping = **fetched;
-  if (!mapping.has_value()) {
+  std::optional<Result<ArenaMapping>> mapping;
+  // The references stay good: a task destroyed while a helper thread works for it waits for that.
+  co_await runtime_.RunBlocking(
+      [this, &welcome, &mapping, bytes] { mapping.emplace(FetchArena(options_, welcome, bytes)); });
+  if (!mapping->has_value()) {
     peer.unmappable_incarnation = welcome.incarnation;
-    peer.unmappable_reason = mapping.error().message;
+    peer.unmappable_reason = mapping->error().message;
     shm_refused_.Add();
-    co_return Err(Code::kUnavailable, "{}", mapping.error().message);
+    co_return Err(Code::kUnavailable, "{}", mapping->error().message);
   }
-  handle->mapping = std::make_shared<const ArenaMapping>(*std::move(mapping));
+  handle->mapping = std::make_shared<const ArenaMapping>(**std::move(mapping));
   peer.mapping = handle->mapping;
   peer.mapped_incarnation = welcome.incarnation;
   co_return Status();

@@ -30,8 +30,8 @@ struct PeerConnection {
 
   FrameStream frames;
   Welcome welcome;
-  // Shared: with the other connections to this life of the owner, and with a copy on a helper
-  // thread that outlasts them. Unmapped with the last, so that a dead owner's memory is given back.
+  // Shared with the other connections to this life of the owner, and unmapped with the last of
+  // them, so that a dead owner's memory is given back.
   std::shared_ptr<const ArenaMapping> mapping;
   bool reused = false;  // it may have died unnoticed since its last exchange
   bool gone = false;    // the peer closed it
@@ -101,7 +101,7 @@ class PeerPool {
  private:
   friend class PeerHandle;
   Result<PeerRef> FindPeer(const LeaseSource& source);
-  static std::unique_ptr<PeerConnection> TakeIdle(Peer& peer, uint64_t incarnation);
+  static std::unique_ptr<PeerConnection> TakeIdle(Peer& peer, const LeaseSource& source);
   rt::Task<Result<std::unique_ptr<PeerConnection>>> Dial(Peer* peer, rt::CancelToken cancel);
   rt::Task<Status> Greet(Peer* peer, PeerConnection* connection, rt::CancelToken cancel);
   void GiveBack(Peer& peer, std::unique_ptr<PeerConnection> connection, bool keep);
