@@ -1,0 +1,192 @@
+#include "apps/options.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "apps/help.h"
+#include "apps/nearest.h"
+#include "apps/process_options.h"
+
+namespace tandem::apps {
+namespace {
+
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+Result<ParsedOptions> Parse(Command command, Words words, Variables variables = {}) {
+  return ParseOptions(command, words, [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return {};
+    return found->second;
+  });
+}
+
+std::string ErrorOf(const Result<ParsedOptions>& parsed) {
+  return parsed ? "(no error)" : parsed.error().message;
+}
+
+TEST(Options, CommandLineWinsOverVariableOverDefault) {
+  EXPECT_EQ(Parse(kFrontend, {})->Int("http-port"), 8000);
+  EXPECT_EQ(Parse(kFrontend, {}, {{"DYN_HTTP_PORT", "81"}})->Int("http-port"), 81);
+  const auto both = Parse(kFrontend, {"--http-port=82"}, {{"DYN_HTTP_PORT", "81"}});
+  EXPECT_EQ(both->Int("http-port"), 82);
+  EXPECT_EQ(both->SourceOf("http-port"), Source::kCommandLine);
+  // A variable that the command line overrides is not even checked.
+  EXPECT_TRUE(Parse(kFrontend, {"--http-port", "82"}, {{"DYN_HTTP_PORT", "x"}}));
+  // An empty variable is an unset one.
+  EXPECT_EQ(Parse(kFrontend, {}, {{"DYN_HTTP_PORT", ""}})->Int("http-port"), 8000);
+}
+
+TEST(Options, BooleansAreNegatableAndTakeNoValue) {
+  EXPECT_TRUE(Parse(kWorker, {})->Bool("enable-prefix-caching"));
+  EXPECT_FALSE(Parse(kWorker, {"--no-enable-prefix-caching"})->Bool("enable-prefix-caching"));
+  EXPECT_TRUE(Parse(kWorker, {"--no-enable-prefix-caching", "--enable-prefix-caching"})
+                  ->Bool("enable-prefix-caching"));
+  EXPECT_NE(ErrorOf(Parse(kWorker, {"--enable-prefix-caching=true"})).find("takes no value"),
+            std::string::npos);
+  for (const std::string on : {"1", "true", "YES", " on "})
+    EXPECT_TRUE(Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", on}})->Bool("enforce-disagg")) << on;
+  for (const std::string off : {"0", "false", "No", "off"})
+    EXPECT_TRUE(Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", off}})->warnings().empty()) << off;
+  const auto strange = Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", "maybe"}});
+  EXPECT_FALSE(strange->Bool("enforce-disagg"));
+  EXPECT_EQ(strange->warnings().size(), 1u);
+}
+
+TEST(Options, ErrorsNameTheOptionTheValueAndTheRemedy) {
+  const auto expect = [](const Result<ParsedOptions>& parsed, Words parts) {
+    for (const std::string& part : parts)
+      EXPECT_NE(ErrorOf(parsed).find(part), std::string::npos) << ErrorOf(parsed);
+  };
+  expect(Parse(kFrontend, {"--http-prot", "1"}), {"--http-prot", "did you mean --http-port"});
+  expect(Parse(kFrontend, {"--http-port", "x"}), {"--http-port", "'x'", "whole number"});
+  expect(Parse(kFrontend, {"--http-port", "70000"}), {"70000", "0 to 65535"});
+  expect(Parse(kFrontend, {"--http-port"}), {"--http-port needs a value"});
+  expect(Parse(kFrontend, {"--http-port", "--router-mode", "random"}), {"needs a value"});
+  expect(Parse(kFrontend, {"--router-mode", "rondom"}), {"round-robin or random", "meant random"});
+  expect(Parse(kFrontend, {}, {{"DYN_ROUTER_MODE", "kv"}}), {"DYN_ROUTER_MODE", "'kv'"});
+  expect(Parse(kWorker, {"--http-port", "1"}), {"it is an option of 'tandem serve'"});
+  expect(Parse(kWorker, {"model.gguf"}), {"--model model.gguf"});
+  expect(Parse(kServe, {}), {"MODEL is missing", "tandem serve path/to/model.gguf"});
+  expect(Parse(kServe, {"a.gguf", "b.gguf"}), {"'b.gguf'", "already 'a.gguf'"});
+  expect(Parse(kWorker, {"-m", "x"}), {"unknown option -m"});
+}
+
+TEST(Options, ReadsListsSizesAndNegativeNumbers) {
+  const auto worker = Parse(
+      kWorker, {"--served-model-name", "a", "b", "--max_model_len", "4K", "--system-port", "-1"});
+  ASSERT_TRUE(worker) << ErrorOf(worker);
+  EXPECT_EQ(worker->List("served-model-name"), (Words{"a", "b"}));
+  EXPECT_EQ(worker->Int("max-model-len"), 4096);
+  EXPECT_EQ(worker->Int("system-port"), -1);
+  // Where a positional follows, a list takes one word at a time.
+  const auto serve =
+      Parse(kServe, {"--served-model-name", "a", "m.gguf", "--served-model-name", "b"});
+  ASSERT_TRUE(serve) << ErrorOf(serve);
+  EXPECT_EQ(serve->positional(), "m.gguf");
+  EXPECT_EQ(serve->List("served-model-name"), (Words{"a", "b"}));
+  EXPECT_EQ(Parse(kWorker, {"--kv-transports", "tcp"})->List("kv-transports"), Words{"tcp"});
+  EXPECT_FALSE(Parse(kWorker, {"--kv-transports", "shm,pigeon"}));
+  EXPECT_EQ(ParseSize("2k"), 2000);
+  EXPECT_EQ(ParseSize("2G"), int64_t{2} << 30);
+  EXPECT_FALSE(ParseSize("9999999999999G"));
+  EXPECT_FALSE(ParseSize("G"));
+}
+
+TEST(Options, HandsOnWhatTheOtherCommandKnows) {
+  const auto serve = Parse(kServe,
+                           {"m.gguf", "--http-port", "1", "--block-size", "32",
+                            "--no-enable-prefix-caching", "--served-model-name", "n"},
+                           {{"DYN_ROUTER_MODE", "random"}});
+  ASSERT_TRUE(serve) << ErrorOf(serve);
+  EXPECT_EQ(serve->ArgumentsFor(kFrontend), (Words{"--http-port", "1"}));
+  EXPECT_EQ(serve->ArgumentsFor(kWorker), (Words{"--block-size", "32", "--no-enable-prefix-caching",
+                                                 "--served-model-name", "n"}));
+}
+
+// An option that is parsed and then ignored misleads whoever sets it.
+TEST(Options, FrontendAndWorkerUseEveryOption) {
+  const auto frontend = Parse(kFrontend, {});
+  MakeFrontendOptions(*frontend);
+  MakeDiscoveryChoice(*frontend);
+  // Read where the process is set up.
+  const Words process = {"drain-timeout", "status-fd"};
+  EXPECT_EQ(frontend->Unread(), process);
+  const auto worker = Parse(kWorker, {"--engine", "mock", "--kv-transfer-config", "{}"});
+  ASSERT_TRUE(worker) << ErrorOf(worker);
+  ASSERT_TRUE(CheckWorkerSyntax(*worker));
+  const auto options = MakeWorkerOptions(*worker);
+  ASSERT_TRUE(options) << options.error().message;
+  MakeDiscoveryChoice(*worker);
+  EXPECT_EQ(worker->Unread(), process);
+}
+
+TEST(WorkerOptions, RolesAndTheirRules) {
+  const auto role_of = [](Words words) {
+    words.insert(words.end(), {"--engine", "mock"});
+    const auto parsed = Parse(kWorker, words);
+    EXPECT_TRUE(parsed) << ErrorOf(parsed);
+    const auto options = MakeWorkerOptions(*parsed);
+    return options ? std::string(engine::RoleName(options->role)) : options.error().message;
+  };
+  const std::string config(kTransferConfigExample);
+  EXPECT_EQ(role_of({}), "agg");
+  EXPECT_EQ(role_of({"--disaggregation-mode", "pd"}), "agg");
+  EXPECT_EQ(role_of({"--disaggregation-mode", "decode"}), "decode");
+  EXPECT_EQ(role_of({"--disaggregation-mode", "prefill", "--kv-transfer-config", config}),
+            "prefill");
+  EXPECT_EQ(role_of({"--is-prefill-worker", "--kv-transfer-config", config}), "prefill");
+  EXPECT_NE(role_of({"--disaggregation-mode", "prefill"}).find("--kv-transfer-config"),
+            std::string::npos);
+  EXPECT_NE(role_of({"--is-prefill-worker", "--is-decode-worker"}).find("exclude each other"),
+            std::string::npos);
+  EXPECT_NE(role_of({"--is-decode-worker", "--disaggregation-mode", "agg"}).find("exclude"),
+            std::string::npos);
+  EXPECT_FALSE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "{nope"})));
+  EXPECT_FALSE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "[]"})));
+  EXPECT_TRUE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "{}"})));
+}
+
+TEST(WorkerOptions, AModelThatIsNoFileIsExplained) {
+  const auto hub = CheckModelPath("Qwen/Qwen3-0.6B");
+  ASSERT_FALSE(hub);
+  EXPECT_NE(hub.error().message.find("scripts/fetch-demo-model"), std::string::npos);
+  EXPECT_FALSE(CheckModelPath("/nonexistent/model.gguf"));
+  EXPECT_FALSE(CheckModelPath("/tmp"));
+}
+
+TEST(Nearest, FindsTypingMistakesAndParts) {
+  const std::array<std::string_view, 3> names = {"http-port", "router-mode", "disaggregation-mode"};
+  EXPECT_EQ(Nearest("htpt-port", names), "http-port");
+  EXPECT_EQ(Nearest("disaggregation", names), "disaggregation-mode");
+  EXPECT_EQ(Nearest("zzzzzz", names), "");
+  EXPECT_EQ(EditDistance("ab", "ba"), 1u);
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+}
+
+TEST(Help, TeachesEveryOptionOfEachCommand) {
+  for (const CommandSpec& command : Commands()) {
+    const std::string help = RenderHelp(command.command);
+    EXPECT_NE(help.find("examples:"), std::string::npos);
+    for (const OptionSpec* option : OptionsOf(command.command)) {
+      EXPECT_NE(help.find("--" + std::string(option->name)), std::string::npos) << option->name;
+      EXPECT_FALSE(option->help.empty()) << option->name;
+      EXPECT_FALSE(option->group.empty()) << option->name;
+    }
+    EXPECT_NE(RenderOverview().find(command.name), std::string::npos);
+  }
+}
+
+TEST(Help, TheOptionsPageIsUpToDate) {
+  const std::string path = std::string(TANDEM_SOURCE_DIR) + "/docs/options.md";
+  if (std::getenv("TANDEM_UPDATE_DOCS") != nullptr) std::ofstream(path) << RenderMarkdown();
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), RenderMarkdown()) << "run TANDEM_UPDATE_DOCS=1 apps_test";
+}
+
+}  // namespace
+}  // namespace tandem::apps

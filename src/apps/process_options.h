@@ -1,0 +1,45 @@
+// From parsed options to what a frontend or a worker understands.
+#ifndef TANDEM_APPS_PROCESS_OPTIONS_H_
+#define TANDEM_APPS_PROCESS_OPTIONS_H_
+
+#include <memory>
+#include <string>
+
+#include "apps/options.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "cluster/discovery.h"
+#include "engine/worker_options.h"
+#include "frontend/options.h"
+#include "rt/runtime.h"
+
+namespace tandem::apps {
+
+inline constexpr std::string_view kTransferConfigExample =
+    R"({"kv_connector":"NixlConnector","kv_role":"kv_both"})";
+
+frontend::FrontendOptions MakeFrontendOptions(const ParsedOptions& parsed);
+
+// Values that are no JSON: a mistake of the command line (exit code 2), found before any rule.
+Status CheckWorkerSyntax(const ParsedOptions& parsed);
+// Rules that a combination breaks are errors here (exit code 1, printed as ValueError).
+Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed);
+
+// The path of an existing model file. Anything else (a hub id, a folder, a typing mistake) is
+// answered with what to write.
+Result<std::string> CheckModelPath(const std::string& text);
+
+// ~/.cache/tandem or what --cache-dir says.
+std::string CacheFolder(const ParsedOptions& parsed);
+
+struct DiscoveryChoice {
+  std::string backend;  // "file" or "mem"
+  std::string folder;   // of "file"; empty: the default one
+};
+DiscoveryChoice MakeDiscoveryChoice(const ParsedOptions& parsed);
+
+Duration Seconds(double seconds);
+
+}  // namespace tandem::apps
+
+#endif  // TANDEM_APPS_PROCESS_OPTIONS_H_

@@ -1,0 +1,72 @@
+// Keeps a set of children alive: starts them, follows their status, restarts one that dies (with
+// backoff) and brings all of them down. Loop thread only.
+#ifndef TANDEM_APPS_SUPERVISOR_H_
+#define TANDEM_APPS_SUPERVISOR_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/child_process.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "rt/cancel.h"
+#include "rt/runtime.h"
+
+namespace tandem::apps {
+
+// How long a child that died waits for its next start: 100 ms, doubled by each death in quick
+// succession up to 10 s, and back to 100 ms after a minute of life.
+class Backoff {
+ public:
+  Duration Next(Duration lived);
+
+ private:
+  int deaths_ = 0;
+};
+
+struct SupervisedChild {
+  std::string name;  // "frontend", "prefill-1"
+  ChildSpec spec;
+
+  // Followed by the supervisor:
+  bool ready = false;
+  bool ever_ready = false;
+  double load_fraction = 0;
+  std::string address;  // what it said when it became ready
+  int restarts = 0;
+};
+
+class Supervisor {
+ public:
+  // `on_log` gets the children's log lines, `on_change` is called after any change of state.
+  Supervisor(rt::Runtime& runtime, std::function<void(const std::string&)> on_log,
+             std::function<void()> on_change);
+  ~Supervisor();
+
+  // The child starts with Run.
+  SupervisedChild& Add(std::string name, ChildSpec spec);
+  // Runs until `stop` fires and every child has ended (SIGTERM first, SIGKILL after `grace`), or
+  // until a child fails that has never been ready: its own last words are the error.
+  rt::Task<Status> Run(rt::CancelToken stop, Duration grace);
+  bool AllReady() const;
+
+ private:
+  struct Entry;
+  Status StartChild(Entry& entry);
+  Status Step(Entry& entry);
+  Status OnExit(Entry& entry, int exit_status);
+  void ReadPipes(Entry& entry);
+  rt::Task<void> StopAll(Duration grace);
+
+  rt::Runtime& runtime_;
+  std::function<void(const std::string&)> on_log_;
+  std::function<void()> on_change_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace tandem::apps
+
+#endif  // TANDEM_APPS_SUPERVISOR_H_
