@@ -1,4 +1,6 @@
 // Beast's out-of-line code, compiled once: only its HTTP parser is used.
+#define BOOST_BEAST_SOURCE  // instantiates the parsers
+
 #include <boost/beast/core/detail/impl/temporary_buffer.ipp>
 #include <boost/beast/core/impl/error.ipp>
 #include <boost/beast/core/impl/string.ipp>
