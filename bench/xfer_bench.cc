@@ -80,9 +80,12 @@ constexpr Case kCases[] = {
     {"tcp, 8,192 tokens", "tcp", 512, false},
 };
 
-std::vector<PullBlock> BlocksOf(const Case& c, const Arena& local) {
+// Each round takes other blocks than the one before, so that neither side finds them in its caches:
+// the KV of a new prompt is not there either.
+std::vector<PullBlock> BlocksOf(const Case& c, const Arena& local, int round) {
   std::vector<PullBlock> blocks;
-  for (int32_t i = 0; i < c.blocks; ++i) {
+  for (int32_t n = 0; n < c.blocks; ++n) {
+    const int32_t i = (n + round * c.blocks) % kBlocks;
     // 37 and 101 have no factor in common with the number of blocks: each block once, far apart.
     const int32_t remote = c.scattered ? i * 37 % kBlocks : i;
     const int32_t mine = c.scattered ? i * 101 % kBlocks : i;
@@ -103,14 +106,17 @@ rt::Task<void> Measure(rt::Runtime* runtime, KvReader* shm, KvReader* tcp, const
               "GB/s", "share");
   for (const Case& c : kCases) {
     KvReader* reader = std::strcmp(c.transport, "shm") == 0 ? shm : tcp;
-    const auto blocks = BlocksOf(c, *local);
+    const Arena untouched =
+        Arena::Create({.block_bytes = kBlockBytes, .blocks = kBlocks, .shared = false}).value();
     std::vector<double> pulls, copies;
     for (int round = 0; round <= rounds; ++round) {
+      const auto blocks = BlocksOf(c, round == 0 ? untouched : *local, round);
       const auto result = co_await reader->Pull(source, blocks, false, {}, kNever);
       CHECK(result.has_value() && result->transport == c.transport);
       pulls.push_back(result->seconds);
+      const auto others = BlocksOf(c, *local, round + rounds / 2);
       const MonoTime start = runtime->Now();
-      for (const PullBlock& b : blocks) {
+      for (const PullBlock& b : others) {
         std::memcpy(b.destination, plain->Block(b.remote.block), kBlockBytes);
       }
       copies.push_back(ToSeconds(runtime->Now() - start));
@@ -131,6 +137,7 @@ void RunReader(const Note& note, int rounds) {
       Arena::Create({.block_bytes = kBlockBytes, .blocks = kBlocks, .shared = false}).value();
   const Arena plain = Arena::Create({.block_bytes = kBlockBytes, .blocks = kBlocks}).value();
   std::memset(plain.data(), 1, plain.bytes());
+  std::memset(local.data(), 1, local.bytes());
   KvReader::Options options;
   options.identity = Identity();
   options.transports = {"shm"};
