@@ -20,20 +20,20 @@ namespace tandem::net {
 struct HttpClientRequest {
   std::string method = "GET";
   std::string target = "/";
-  HttpHeaders headers;  // host, content-length and connection are added
-  std::string body;
+  HttpHeaders headers{};  // host, content-length and connection are added
+  std::string body{};
   MonoTime deadline = kNever;  // for all of it: kDeadlineExceeded
-  rt::CancelToken cancel;
+  rt::CancelToken cancel{};
   size_t max_body_bytes = 64u << 20;
   // If set, gets the decoded body piece by piece as it arrives, and HttpResponse::body stays empty
   // when the status is 2xx.
-  std::function<void(std::string_view)> on_body;
+  std::function<void(std::string_view)> on_body{};
 };
 
 struct HttpResponse {
   int status = 0;
-  HttpHeaders headers;
-  std::string body;
+  HttpHeaders headers{};
+  std::string body{};
 };
 
 // One address; keeps one idle connection for reuse. Concurrent Sends use one connection each.

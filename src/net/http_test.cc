@@ -56,8 +56,10 @@ TEST_P(HttpTest, AnswersAndKeepsTheConnection) {
   const auto body = [&]() -> rt::Task<void> {
     HttpClient client(runtime(), server_->address());
     for (int i = 0; i < 3; ++i) {
-      HttpClientRequest request{
-          .method = "POST", .target = "/a%20b?q=1", .headers = {}, .body = "hello"};
+      HttpClientRequest request;
+      request.method = "POST";
+      request.target = "/a%20b?q=1";
+      request.body = "hello";
       request.headers.Add("x-name", "n");
       const auto answer = co_await client.Send(std::move(request));
       EXPECT_TRUE(answer) << answer.error().message;

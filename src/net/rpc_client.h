@@ -18,8 +18,8 @@ namespace tandem::net {
 
 struct RpcCallOptions {
   MonoTime deadline = kNever;  // the stream ends with kDeadlineExceeded here, on both sides
-  rt::CancelToken cancel;      // the stream ends with its reason, and the server is told
-  std::string request_id;
+  rt::CancelToken cancel{};    // the stream ends with its reason, and the server is told
+  std::string request_id{};
 };
 
 // The answer to one request. Destroying it before its end cancels the request on the server.
@@ -36,6 +36,7 @@ class RpcStream {
 
 class RpcChannel {
  public:
+  struct Impl;  // opaque
   // Connects on first use, and again on the first use after the connection was lost.
   RpcChannel(rt::Runtime& runtime, rt::Address address, RpcOptions options = {});
   ~RpcChannel();  // streams that are left end with kConnectionLost and may outlive the channel
@@ -52,7 +53,6 @@ class RpcChannel {
   size_t open_streams() const;
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -38,6 +38,7 @@ using RpcHandler = std::function<rt::Task<Status>(RpcCall&)>;
 
 class RpcServer {
  public:
+  struct Impl;  // opaque
   RpcServer(rt::Runtime& runtime, std::unique_ptr<rt::Listener> listener, RpcOptions options = {});
   ~RpcServer();  // breaks what Stop has not ended
 
@@ -53,7 +54,6 @@ class RpcServer {
   size_t open_streams() const;
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -20,7 +20,7 @@ int AvailableCores();
 struct CoreBoardOptions {
   std::string directory = "/dev/shm";
   // The CPUs to share; empty = AllowedCpus(). Workers whose sets do not meet ignore each other.
-  std::vector<int> cpus;
+  std::vector<int> cpus{};
   int max_cores = 0;  // most cores to hold at once; 0 = AvailableCores()
 };
 

@@ -124,7 +124,8 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
     epoll_event events[64];
     const int count = epoll_wait(set_.native_handle(), events, std::size(events), 0);
     for (int i = 0; i < count; ++i) {
-      const auto found = callbacks_.find(events[i].data.u64);
+      const uint64_t id = events[i].data.u64;  // a copy: the kernel's struct is packed
+      const auto found = callbacks_.find(id);
       if (found == callbacks_.end()) continue;
       const auto gone = std::move(found->second);
       callbacks_.erase(found);
