@@ -50,6 +50,7 @@ struct HttpServer::Impl {
   // Reads one request. False: the connection is to be closed (an error answer has been sent).
   rt::Task<bool> ReadRequest(Connection& c, HttpParser& parser);
   rt::Task<bool> Refuse(Connection& c, const HttpParser::Failure& failure);
+  rt::Task<void> Discard(Connection& c);
   // Runs the handler. False: the connection is to be closed.
   rt::Task<bool> Answer(Connection& c, HttpParser& parser);
 
@@ -142,7 +143,22 @@ rt::Task<bool> HttpServer::Impl::Refuse(Connection& c, const HttpParser::Failure
   // A failed write only means that the client did not wait for the refusal.
   static_cast<void>(co_await writer.Respond(what.status, std::move(headers),
                                             ErrorBody(what.status, what.message)));
+  co_await Discard(c);
   co_return false;
+}
+
+// Closing while bytes are unread resets the connection, which can take the refusal with it before
+// the client has read it. So what is still coming is read for a moment.
+rt::Task<void> HttpServer::Impl::Discard(Connection& c) {
+  constexpr Duration kQuiet = std::chrono::milliseconds(200);
+  const MonoTime give_up = runtime.Now() + std::chrono::seconds(2);
+  std::vector<std::byte> buffer(16u << 10);
+  while (runtime.Now() < give_up) {
+    rt::CancelSource quiet_now(c.stop.Token());
+    const auto timer = runtime.RunAt(runtime.Now() + kQuiet, [&quiet_now] { quiet_now.Cancel(); });
+    const auto n = co_await c.stream->Read(buffer, quiet_now.Token());
+    if (!n || *n == 0) co_return;
+  }
 }
 
 rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) {

@@ -108,6 +108,17 @@ TEST_P(HttpTest, RefusesBadMessagesWithTheRightStatus) {
   Run(body());
 }
 
+TEST_P(HttpTest, ARefusalReachesAClientThatIsStillSending) {
+  Serve(Echo, {.max_body_bytes = 1000});
+  const auto body = [&]() -> rt::Task<void> {
+    const std::string all = co_await Raw("POST / HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n" +
+                                         std::string(1000000, 'x'));
+    EXPECT_TRUE(all.starts_with("HTTP/1.1 413")) << all.substr(0, 100);
+    co_await server_->Stop(1s);
+  };
+  Run(body());
+}
+
 TEST_P(HttpTest, AnswersPipelinedRequestsInOrder) {
   Serve(Echo);
   const auto body = [&]() -> rt::Task<void> {
