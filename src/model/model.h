@@ -66,12 +66,12 @@ struct BatchSlice {
 };
 
 struct LoadOptions {
-  std::string path;       // a .gguf file
-  std::string cache_dir;  // packed weights are kept here; empty: packed in memory only
+  std::string path{};       // a .gguf file
+  std::string cache_dir{};  // packed weights are kept here; empty: packed in memory only
   int block_tokens = 16;
   KvDtype kv_dtype = KvDtype::kFloat16;
-  std::string force_isa;                 // "", "plain", "avx2", "avx512": tests force a path
-  std::function<void(double)> progress;  // fraction 0..1, called on the loading thread
+  std::string force_isa{};                 // "", "plain", "avx2", "avx512": tests force a path
+  std::function<void(double)> progress{};  // fraction 0..1, called on the loading thread
 };
 
 class Model {
