@@ -9,9 +9,15 @@
 #include "base/result.h"
 #include "text/value.h"
 
+namespace tandem::wire {
+class Json;
+}
+
 namespace tandem::text {
 
-// kInvalidArgument where the text is not JSON or is nested too deeply. Of equal keys the last wins.
+// Integers beyond int64 become floats.
+Value ValueFromJson(const wire::Json& json);
+// Reads the text first; fails as wire::ParseJson does.
 Result<Value> ValueFromJson(std::string_view json);
 
 struct ToJsonOptions {

@@ -43,7 +43,8 @@ class Value {
   static Value List(std::vector<Value> items);
   static Value Tuple(std::vector<Value> items);
   static Value FromDict(Dict dict);
-  static Value FromObject(std::shared_ptr<Object> object);
+  // `depth`: nesting of the values that the object holds.
+  static Value FromObject(std::shared_ptr<Object> object, size_t depth = 0);
 
   Kind kind() const { return kind_; }
   bool IsUndefined() const { return kind_ == Kind::kUndefined; }
@@ -67,7 +68,14 @@ class Value {
   const std::vector<Value>& Items() const;  // list or tuple
   const Dict& AsDict() const;
   Object& AsObject() const;
+  const std::shared_ptr<Object>& ObjectPtr() const;
   std::string_view UndefinedName() const;  // empty where not known
+
+  // Levels of lists, dicts and objects inside this one; 0 for a scalar. Whoever builds values from
+  // untrusted input bounds it, because walking and freeing them recurses.
+  size_t depth() const { return depth_; }
+  // The very same value: equal scalars or one shared object.
+  bool SameAs(const Value& other) const;
 
  private:
   // shared_ptr: values share their parts freely (slices, loops, variables) and nobody owns them
@@ -78,6 +86,7 @@ class Value {
 
   Kind kind_ = Kind::kUndefined;
   bool safe_ = false;
+  uint16_t depth_ = 0;
   std::variant<std::monostate, bool, int64_t, double, Text, Sequence, Mapping,
                std::shared_ptr<Object>>
       data_;
@@ -109,7 +118,9 @@ class Dict {
   std::unique_ptr<Index> index_;  // string keys of a large dict
 };
 
-// Python's ==, including 1 == 1.0 == True and lists and dicts by content.
+// Python's ==, including 1 == 1.0 == True and lists and dicts by content. Each comparison takes one
+// from `steps`; at zero everything is unequal (values that share parts can be exponentially large).
+bool Equal(const Value& a, const Value& b, uint64_t& steps);
 bool Equal(const Value& a, const Value& b);
 
 }  // namespace tandem::text
