@@ -208,12 +208,6 @@ class OptionParser {
     TRY(ReadArguments());
     if (out_.help_wanted_ || out_.version_wanted_) return std::move(out_);
     TRY(ReadVariables());
-    const CommandSpec& command = SpecOf(out_.command_);
-    if (!command.positional.empty() && out_.positional_.empty())
-      return Err(Code::kInvalidArgument,
-                 "{} is missing: write 'tandem {} path/to/model.gguf' ('tandem {} --help' shows "
-                 "examples)",
-                 command.positional, command.name, command.name);
     return std::move(out_);
   }
 

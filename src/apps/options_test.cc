@@ -70,7 +70,6 @@ TEST(Options, ErrorsNameTheOptionTheValueAndTheRemedy) {
   expect(Parse(kFrontend, {}, {{"DYN_ROUTER_MODE", "kv"}}), {"DYN_ROUTER_MODE", "'kv'"});
   expect(Parse(kWorker, {"--http-port", "1"}), {"it is an option of 'tandem serve'"});
   expect(Parse(kWorker, {"model.gguf"}), {"--model model.gguf"});
-  expect(Parse(kServe, {}), {"MODEL is missing", "tandem serve path/to/model.gguf"});
   expect(Parse(kServe, {"a.gguf", "b.gguf"}), {"'b.gguf'", "already 'a.gguf'"});
   expect(Parse(kWorker, {"-m", "x"}), {"unknown option -m"});
 }
@@ -148,6 +147,15 @@ TEST(WorkerOptions, RolesAndTheirRules) {
   EXPECT_FALSE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "{nope"})));
   EXPECT_FALSE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "[]"})));
   EXPECT_TRUE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "{}"})));
+}
+
+TEST(ServeOptions, OnlyTheMockEngineNeedsNoModel) {
+  const auto missing = CheckModelGiven(*Parse(kServe, {}));
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("tandem serve path/to/model.gguf"), std::string::npos);
+  EXPECT_TRUE(CheckModelGiven(*Parse(kServe, {"m.gguf"})));
+  EXPECT_TRUE(CheckModelGiven(*Parse(kServe, {"--engine", "mock"})));
+  EXPECT_FALSE(CheckModelGiven(*Parse(kRun, {})));
 }
 
 TEST(WorkerOptions, AModelThatIsNoFileIsExplained) {

@@ -152,6 +152,16 @@ Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed) {
   return options;
 }
 
+Status CheckModelGiven(const ParsedOptions& parsed) {
+  const CommandSpec& command = SpecOf(parsed.command());
+  const bool mock = parsed.command() == kServe && parsed.Text("engine") == "mock";
+  if (!parsed.positional().empty() || mock) return {};
+  return FieldErr(command.positional,
+                  "{} is missing: write 'tandem {} path/to/model.gguf' ('tandem {} --help' shows "
+                  "examples)",
+                  command.positional, command.name, command.name);
+}
+
 Result<std::string> CheckModelPath(const std::string& text) {
   struct stat info = {};
   if (stat(text.c_str(), &info) == 0) {

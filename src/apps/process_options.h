@@ -25,6 +25,9 @@ Status CheckWorkerSyntax(const ParsedOptions& parsed);
 // Rules that a combination breaks are errors here (exit code 1, printed as ValueError).
 Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed);
 
+// Whether serve or run were told what to serve; only the mock engine needs no model.
+Status CheckModelGiven(const ParsedOptions& parsed);
+
 // The path of an existing model file. Anything else (a hub id, a folder, a typing mistake) is
 // answered with what to write.
 Result<std::string> CheckModelPath(const std::string& text);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "apps/chat.h"
+#include "apps/process_options.h"
 #include "apps/serve_session.h"
 #include "base/log.h"
 #include "rt/real_runtime.h"
@@ -135,6 +136,10 @@ class ChatLoop {
 
 int RunMain(const ParsedOptions& parsed) {
   SetLogName("run");
+  if (auto given = CheckModelGiven(parsed); !given) {
+    fmt::print(stderr, "tandem run: {}\n", given.error().message);
+    return 2;
+  }
   // The conversation is what the terminal is for: children speak up only about trouble.
   if (std::getenv("TANDEM_LOG") == nullptr && std::getenv("DYN_LOG") == nullptr) {
     setenv("TANDEM_LOG", "warn", 1);

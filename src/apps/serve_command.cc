@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "apps/process_options.h"
 #include "apps/serve_session.h"
 #include "base/log.h"
 #include "rt/real_runtime.h"
@@ -31,6 +32,10 @@ rt::Task<void> Serve(ServeSession& session, Status& outcome) {
 
 int ServeMain(const ParsedOptions& parsed) {
   SetLogName("serve");
+  if (auto given = CheckModelGiven(parsed); !given) {
+    fmt::print(stderr, "tandem serve: {}\n", given.error().message);
+    return 2;
+  }
   for (const std::string& warning : parsed.warnings()) LOG_WARN("{}", warning);
   rt::RealRuntime runtime;
   rt::CancelSource stop;

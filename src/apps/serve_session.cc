@@ -49,7 +49,7 @@ ServeSession::ServeSession(rt::Runtime& runtime, const ParsedOptions& parsed, rt
 ServeSession::~ServeSession() = default;
 
 Status ServeSession::Start() {
-  if (parsed_.command() == kRun || parsed_.Text("engine") != "mock") {
+  if (!parsed_.positional().empty()) {
     TRY(CheckModelPath(parsed_.positional()));
   }
   TRY_ASSIGN(folder_, PrivateFolder::Make());

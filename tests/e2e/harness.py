@@ -163,9 +163,9 @@ class Service:
 class Serve(Service):
     """`tandem serve MODEL ...`"""
 
-    def __init__(self, folder, model, *arguments, variables=None, wait=True):
+    def __init__(self, folder, *arguments, variables=None, wait=True):
         super().__init__()
-        self.process = Process(["serve", model, "--http-port", "0", *arguments], folder, variables)
+        self.process = Process(["serve", "--http-port", "0", *arguments], folder, variables)
         self.processes.append(self.process)
         if wait:
             self.wait()

@@ -1,0 +1,151 @@
+"""The second half of scripts/demo: starts `tandem serve`, asks one question, shows what the two workers did."""
+import argparse
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+QUESTION = ("I am learning how language models are served. First the model reads my whole question, which is called prefill, then it writes the answer "
+            "one piece after the other, which is called decode. Explain in a few sentences why a busy kitchen, too, often lets one cook prepare the "
+            "ingredients and another one finish the dishes.")
+MAX_TOKENS = 160
+
+
+def fail(reason, remedy):
+    print(f"error: {reason}\nremedy: {remedy}", file=sys.stderr)
+    sys.exit(1)
+
+
+class Server:
+    def __init__(self, binary, model):
+        self.child = subprocess.Popen([binary, "serve", model, "--prefill", "1", "--decode", "1", "--http-port", "0", "--served-model-name", "demo"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.workers = {}
+        self.log = []
+        threading.Thread(target=self.read_log, daemon=True).start()
+        self.url = self.wait_url()
+
+    def read_log(self):
+        """Shows progress and warnings, remembers where each worker's own server is."""
+        for line in self.child.stderr:
+            self.log.append(line)
+            match = re.search(r"(\S+): tandem \S+ worker \w+ serves .* system server on (\S+)", line)
+            if match:
+                self.workers[match.group(1)] = match.group(2)
+            if "loading the model" in line or " WARN " in line or "ERROR" in line:
+                print("    " + line.rstrip(), file=sys.stderr)
+
+    def wait_url(self):
+        for line in self.child.stdout:
+            match = re.match(r"serving .* at (http://\S+)", line)
+            if match:
+                threading.Thread(target=self.child.stdout.read, daemon=True).start()
+                return match.group(1)
+        self.child.wait()
+        fail("the server did not start:\n" + "".join(self.log[-15:]), "see the lines above; scripts/test --only unit,e2e tells more")
+
+    def stop(self):
+        self.child.send_signal(signal.SIGTERM)
+        self.child.wait()
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        return reply.read().decode()
+
+
+def ask(url, question):
+    """Streams the answer to the terminal. Returns (time to first token, time between the first and last, tokens, prompt tokens)."""
+    body = {"model": "demo", "messages": [{"role": "user", "content": question}], "max_tokens": MAX_TOKENS, "temperature": 0, "stream": True,
+            "stream_options": {"include_usage": True}}
+    request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"})
+    started, first, last, usage = time.monotonic(), None, None, {}
+    with urllib.request.urlopen(request, timeout=120) as reply:
+        for line in reply:
+            data = line.decode().strip().removeprefix("data: ")
+            if not line.startswith(b"data: ") or data == "[DONE]":
+                continue
+            event = json.loads(data)
+            if "error" in event:
+                fail(event["error"]["message"], "see the server's lines above")
+            usage = event.get("usage") or usage
+            text = event["choices"][0]["delta"].get("content") if event["choices"] else None
+            if text:
+                last = time.monotonic()
+                first = first or last
+                print(text, end="", flush=True)
+    print()
+    if first is None:
+        fail("the answer was empty", "ask something else: scripts/demo 'your question'")
+    return first - started, last - first, usage["completion_tokens"], usage["prompt_tokens"]
+
+
+def numbers(tree, out=None):
+    out = {} if out is None else out
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            numbers(value, out)
+        else:
+            out[key] = value
+    return out
+
+
+def series(text, name):
+    """[(labels, value)] of a metric, by a part of its name."""
+    found = re.findall(r"^(\w*" + name + r")\{([^}]*)\} (\S+)$", text, re.M)
+    return [(dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)) for _, labels, value in found]
+
+
+def transfer(url):
+    """Bytes, seconds and transport of all pulls that the frontend has heard of."""
+    text = get(url + "/metrics")
+    moved = {labels["transport"]: value for labels, value in series(text, "kv_transfer_bytes_total") if labels.get("transport")}
+    seconds = sum(value for labels, value in series(text, "kv_transfer_seconds(?:_sum|_total)"))
+    transports = [name for name, value in moved.items() if value > 0]
+    return int(sum(moved.values())), seconds, "+".join(transports) or "none"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/demo")
+    parser.add_argument("binary", help=argparse.SUPPRESS)
+    parser.add_argument("model", help=argparse.SUPPRESS)
+    parser.add_argument("question", nargs="?", default=QUESTION)
+    parser.add_argument("--keep", action="store_true", help="leave it serving and print a curl line")
+    options = parser.parse_args()
+    server = Server(options.binary, options.model)
+    try:
+        print(f"\nQuestion: {options.question}\n\nAnswer: ", end="", flush=True)
+        first, rest, tokens, prompt = ask(server.url, options.question)
+        states = {name: numbers(json.loads(get(f"http://{address}/debug/state"))) for name, address in sorted(server.workers.items())}
+        moved, seconds, transport = transfer(server.url)
+        print(f"\n  time to first token: {first * 1000:.0f} ms")
+        print(f"  tokens/s: {(tokens - 1) / rest if rest > 0 else 0:.1f} ({tokens} tokens)")
+        print(f"  prompt tokens: {prompt}")
+        print(f"  KV bytes moved: {moved}")
+        print(f"  KV speed: {moved / seconds / 1e9 if seconds > 0 else 0:.2f} GB/s over {transport}")
+        for name, state in states.items():
+            print(f"  {name}: computed {state['prompt_tokens_computed']} prompt tokens, generated {state['generated_tokens']} tokens, pulled {state['pulled_bytes']} bytes")
+        if moved == 0:
+            fail("no KV was moved between the workers", "see the server's lines above")
+        if options.keep:
+            keep(server)
+    finally:
+        server.stop()
+
+
+def keep(server):
+    body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hello"}]})
+    print(f"\nIt goes on serving until Ctrl-C. Try:\n  curl {server.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'", flush=True)
+    try:
+        server.child.wait()
+    except KeyboardInterrupt:
+        print()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    main()
