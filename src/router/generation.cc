@@ -184,6 +184,8 @@ Result<wire::GenerateItem> Generation::Accept(const wire::Bytes& payload) {
   TRY_ASSIGN(wire::GenerateItem item, wire::DecodeGenerateItem(payload));
   if (item.choice < 0 || item.choice >= request_.n)
     return Err(Code::kCorrupt, "the worker answered for choice {} of {}", item.choice, request_.n);
+  if (item.finish == wire::FinishReason::kError)
+    return Err(Code::kInternal, "the worker could not finish the request; its log says why");
   tokens_ += static_cast<int64_t>(item.tokens.size());
   if (item.finish != wire::FinishReason::kNone) --choices_left_;
   if (!std::exchange(seen_item_, true)) {

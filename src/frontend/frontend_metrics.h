@@ -1,0 +1,62 @@
+// Metrics of a frontend, under the reference's names. Loop thread only.
+#ifndef TANDEM_FRONTEND_FRONTEND_METRICS_H_
+#define TANDEM_FRONTEND_FRONTEND_METRICS_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/metrics.h"
+#include "base/result.h"
+#include "wire/messages.h"
+
+namespace tandem::frontend {
+
+// Series of one model, found once.
+struct ModelMetrics {
+  Gauge& inflight;
+  Gauge& active;
+  Gauge& queued;
+  Histogram& input_tokens;
+  Histogram& output_tokens;
+  Histogram& cached_tokens;
+  Histogram& duration;
+  Histogram& ttft;
+  Histogram& itl;
+  Counter& output_tokens_total;
+  Counter& input_tokens_total;
+};
+
+class FrontendMetrics {
+ public:
+  // `metrics` outlives this.
+  FrontendMetrics(Metrics& metrics, std::string prefix);
+
+  // Only for models that exist: their names become labels.
+  ModelMetrics& Of(const std::string& model);
+  void CountStarted(std::string_view model, std::string_view endpoint, bool stream);
+  // `error` null: success.
+  void CountEnded(std::string_view model, std::string_view endpoint, bool stream,
+                  const Error* error);
+  void CountDisconnect();
+  void ShowCard(const wire::ModelCard& card, bool ready);
+  Gauge& http_requests() { return http_requests_; }
+
+ private:
+  Histogram& HistogramOf(std::string_view name, std::string_view help, std::vector<double> bounds,
+                         const std::string& model);
+  Gauge& GaugeOf(std::string_view name, std::string_view help, const std::string& model);
+  std::string Name(std::string_view name) const { return prefix_ + "_" + std::string(name); }
+
+  Metrics& metrics_;
+  const std::string prefix_;
+  Gauge& http_requests_;
+  std::map<std::string, ModelMetrics> models_;
+};
+
+// 0, then `count` - 1 values from min to max, evenly spaced in the logarithm, two digits.
+std::vector<double> LogBounds(double min, double max, int count);
+
+}  // namespace tandem::frontend
+
+#endif  // TANDEM_FRONTEND_FRONTEND_METRICS_H_
