@@ -1,4 +1,5 @@
 // Tasks, timers and waits, on both runtimes.
+#include <csignal>
 #include <string>
 #include <thread>
 
@@ -246,6 +247,21 @@ TEST(RealLoop, ATimerSetLaterMayEndEarlier) {
     early = runtime.RunAt(runtime.Now() + milliseconds(5), [&runtime] { runtime.Stop(); });
   });
   runtime.Run();
+}
+
+TEST(RealLoop, SignalsArriveOnTheLoop) {
+  RealRuntime runtime;
+  int got = 0;
+  runtime.HandleSignals([&](int number) {
+    got += number;
+    if (got == SIGTERM + SIGINT) runtime.Stop();
+  });
+  runtime.Post([] {
+    raise(SIGTERM);
+    raise(SIGINT);
+  });
+  runtime.Run();
+  EXPECT_EQ(got, SIGTERM + SIGINT);
 }
 
 TEST(RealLoop, RandomNumbersDiffer) {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/log.h"
 #include "rt/event.h"
 #include "rt/socket_address.h"
 #include "rt/wait_list.h"
@@ -34,8 +34,17 @@ std::string ErrnoText(int error) { return std::strerror(error); }
 // and asio's handlers, which end in no fixed order.
 class Socket : public std::enable_shared_from_this<Socket> {
  public:
-  Socket(Runtime& runtime, asio::io_context& io, int fd)
-      : descriptor_(io, fd), readable_(runtime), writable_(runtime) {}
+  Socket(Runtime& runtime, asio::io_context& io)
+      : descriptor_(io), readable_(runtime), writable_(runtime) {}
+  // Takes `fd` over. Fails, and closes it, when the kernel watches no more descriptors for us.
+  static Result<std::shared_ptr<Socket>> Make(Runtime& runtime, asio::io_context& io, int fd) {
+    auto socket = std::make_shared<Socket>(runtime, io);
+    boost::system::error_code error;
+    socket->descriptor_.assign(fd, error);
+    if (!error) return socket;
+    close(fd);
+    return Err(Code::kResourceExhausted, "cannot watch another socket: {}", error.message());
+  }
 
   int fd() { return descriptor_.native_handle(); }
   bool closed() const { return closed_; }
@@ -94,14 +103,18 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
  public:
   explicit PeerWatch(asio::io_context& io) : set_(io, epoll_create1(EPOLL_CLOEXEC)) {}
 
-  // Calls `gone` once, on the loop, unless Remove comes first.
+  // Calls `gone` once, on the loop, unless Remove comes first. 0 if the kernel watches no more: the
+  // peer's end is then noticed by reading or writing only.
   uint64_t Add(int fd, std::function<void()> gone) {
     const uint64_t id = next_id_++;
     epoll_event event{};
     event.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLONESHOT;
     event.data.u64 = id;
+    if (epoll_ctl(set_.native_handle(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      LOG_WARN_ONCE("cannot watch connections for their end: {}", ErrnoText(errno));
+      return 0;
+    }
     callbacks_.emplace(id, std::move(gone));
-    CHECK(epoll_ctl(set_.native_handle(), EPOLL_CTL_ADD, fd, &event) == 0);
     Arm();
     return id;
   }
@@ -230,12 +243,12 @@ void SetTcpOptions(int fd, int family) {
 
 class RealListener final : public Listener {
  public:
-  RealListener(Runtime& runtime, asio::io_context& io, std::shared_ptr<PeerWatch> watch, int fd,
-               Address address)
+  RealListener(Runtime& runtime, asio::io_context& io, std::shared_ptr<PeerWatch> watch,
+               std::shared_ptr<Socket> socket, Address address)
       : runtime_(runtime),
         io_(io),
         watch_(std::move(watch)),
-        socket_(std::make_shared<Socket>(runtime, io, fd)),
+        socket_(std::move(socket)),
         address_(std::move(address)) {}
   ~RealListener() override { RealListener::Close(); }
 
@@ -249,8 +262,8 @@ class RealListener final : public Listener {
                              SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd >= 0) {
         SetTcpOptions(fd, peer.family());
-        co_return std::make_unique<RealStream>(runtime_, watch_,
-                                               std::make_shared<Socket>(runtime_, io_, fd));
+        CO_TRY_ASSIGN(auto connection, Socket::Make(runtime_, io_, fd));
+        co_return std::make_unique<RealStream>(runtime_, watch_, std::move(connection));
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
         CO_TRY(co_await socket->Readable(cancel));
@@ -338,7 +351,9 @@ class RealNetwork final : public Network {
       return Err(Code::kUnavailable, "cannot listen on {}: {}; choose another address or port",
                  address.ToString(), ErrnoText(errno));
     }
-    return std::make_unique<RealListener>(runtime_, io_, watch_, fd.Release(), ToAddress(local));
+    TRY_ASSIGN(auto socket, Socket::Make(runtime_, io_, fd.Release()));
+    return std::make_unique<RealListener>(runtime_, io_, watch_, std::move(socket),
+                                          ToAddress(local));
   }
 
   Task<Result<std::unique_ptr<Stream>>> Connect(Address address, Duration timeout,
@@ -378,7 +393,7 @@ class RealNetwork final : public Network {
     const bool done = connect(fd.get(), target.get(), target.size) == 0;
     // EAGAIN, of a Unix listener whose queue is full, is a refusal too.
     if (!done && errno != EINPROGRESS) co_return std::unexpected(ConnectError(address, errno));
-    const auto socket = std::make_shared<Socket>(runtime_, io_, fd.Release());
+    CO_TRY_ASSIGN(const auto socket, Socket::Make(runtime_, io_, fd.Release()));
     auto stream = std::make_unique<RealStream>(runtime_, watch_, socket);
     if (!done) CO_TRY(co_await socket->Writable(std::move(cancel)));
     int error = 0;
