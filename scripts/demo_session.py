@@ -100,11 +100,14 @@ def series(text, name):
     return [(dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)) for _, labels, value in found]
 
 
-def transfer(url):
-    """Bytes, seconds and transport of all pulls that the frontend has heard of."""
-    text = get(url + "/metrics")
-    moved = {labels["transport"]: value for labels, value in series(text, "kv_transfer_bytes_total") if labels.get("transport")}
-    seconds = sum(value for labels, value in series(text, "kv_transfer_seconds(?:_sum|_total)"))
+def transfer(addresses):
+    """Bytes, seconds and transport of all pulls of these workers."""
+    moved, seconds = {}, 0.0
+    for address in addresses:
+        text = get(f"http://{address}/metrics")
+        for labels, value in series(text, "kv_transfer_bytes_total"):
+            moved[labels["transport"]] = moved.get(labels["transport"], 0) + value
+        seconds += sum(value for _, value in series(text, "kv_transfer_seconds_sum"))
     transports = [name for name, value in moved.items() if value > 0]
     return int(sum(moved.values())), seconds, "+".join(transports) or "none"
 
@@ -121,7 +124,7 @@ def main():
         print(f"\nQuestion: {options.question}\n\nAnswer: ", end="", flush=True)
         first, rest, tokens, prompt = ask(server.url, options.question)
         states = {name: numbers(json.loads(get(f"http://{address}/debug/state"))) for name, address in sorted(server.workers.items())}
-        moved, seconds, transport = transfer(server.url)
+        moved, seconds, transport = transfer(server.workers.values())
         print(f"\n  time to first token: {first * 1000:.0f} ms")
         print(f"  tokens/s: {(tokens - 1) / rest if rest > 0 else 0:.1f} ({tokens} tokens)")
         print(f"  prompt tokens: {prompt}")

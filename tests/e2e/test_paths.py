@@ -60,10 +60,12 @@ def check_pulls(service, before, requests, transport):
     assert after["pulled_bytes"] > before["pulled_bytes"]
     # Everything but the last prompt token came from the prefill worker.
     assert after["prompt_tokens_computed"] - before["prompt_tokens_computed"] == requests
-    text = service.get("/metrics").text
-    moved = re.findall(r'^\S*transfer\S*bytes\S*\{([^}]*)\} (\S+)', text, re.M)
-    by_transport = {t: float(v) for labels, v in moved for t in re.findall(r'transport="(\w+)"', labels) if float(v) > 0}
-    assert list(by_transport) == [transport], text
+    moved = {}
+    for worker in decode:
+        for labels, value in worker.metrics().get("tandem_kv_transfer_bytes_total", {}).items():
+            name = re.search(r'transport="(\w+)"', labels).group(1)
+            moved[name] = moved.get(name, 0) + value
+    assert [name for name, value in moved.items() if value > 0] == [transport], moved
     assert_quiet(service.workers())
 
 

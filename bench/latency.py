@@ -1,0 +1,100 @@
+"""Small costs that add up, each against the real program:
+
+  frontend    the frontend's own CPU time per unary request and its memory, with a mock worker
+  start       `tandem serve` from start to first token, with and without the packed cache
+  cancel      from a client's disconnect to the moment when no worker runs anything for it
+
+usage: bench/latency.py [frontend] [start] [cancel]"""
+import concurrent.futures
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+
+import requests
+
+import common
+
+REQUESTS = 4000
+STARTS = 5
+CANCELS = 40
+
+
+def frontend():
+    service = common.serve("--engine", "mock", "--served-model-name", "mock", "--mock-step-us", "10", "--mock-prefill-token-us", "0", "--mock-decode-token-us", "1")
+    pid = service.children()["frontend-1"]
+    body = {"model": "mock", "prompt": [7] * 64, "max_tokens": 1, "ignore_eos": True}
+
+    def client(count):
+        with requests.Session() as session:
+            for _ in range(count):
+                reply = session.post(service.url + "/v1/completions", json=body, timeout=60)
+                if reply.status_code != 200:
+                    raise SystemExit(f"error: HTTP {reply.status_code}: {reply.text[:200]}")
+
+    client(100)
+    before, started = common.cpu_seconds(pid), time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(client, [REQUESTS // 4] * 4))
+    used, wall = common.cpu_seconds(pid) - before, time.perf_counter() - started
+    common.table(f"Frontend, {REQUESTS} unary requests, 4 connections, mock worker", ["what", "value", "aim"],
+                 [["CPU per request, us", used / REQUESTS * 1e6, 100], ["requests/s (with this client)", REQUESTS / wall, ""], ["resident, MiB", common.resident_mib(pid), 50]])
+    service.end()
+
+
+def start():
+    def once(cache):
+        os.environ["TANDEM_CACHE"] = cache
+        started = time.perf_counter()
+        service = common.serve(common.DEMO, variables={"TANDEM_CACHE": cache})
+        url = time.perf_counter() - started
+        common.Timed(service, "Hello", 1)
+        first = time.perf_counter() - started
+        service.end()
+        return url, first
+
+    cache = tempfile.mkdtemp(prefix="tandem-bench-cache-")
+    cold = once(cache)
+    warm = [once(cache) for _ in range(STARTS)]
+    shutil.rmtree(cache, ignore_errors=True)
+    common.table("tandem serve, demo model, seconds", ["start", "to the URL", "to the first token", "aim"],
+                 [["first, packing the weights", *cold, ""], ["later, median", common.median([w[0] for w in warm]), common.median([w[1] for w in warm]), 1.0]])
+
+
+def cancel():
+    rows = []
+    for name, shape in (("aggregated", []), ("1+1", ["--prefill", "1", "--decode", "1"])):
+        service = common.serve(common.DEMO, *shape, variables={"TANDEM_LOG": "info"})
+        workers = service.workers()
+        host, port = service.url.removeprefix("http://").rsplit(":", 1)
+        for moment, prompt, wait in (("while decoding", common.random_ids(32, 1), 0.3), ("during prefill", common.random_ids(4000, 2), 0.15)):
+            times = []
+            for number in range(CANCELS // 4):
+                prompt[0] = 200 + number
+                body = b'{"model":"%s","prompt":%s,"max_tokens":1000,"ignore_eos":true,"stream":true}' % (service.model.encode(), str(prompt).encode())
+                client = socket.create_connection((host, int(port)))
+                client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                time.sleep(wait)
+                client.close()
+                started = time.perf_counter()
+                while any(w.state()["running"] + w.state()["waiting"] for w in workers):
+                    if time.perf_counter() - started > 10:
+                        raise SystemExit("error: still busy 10 s after the client left")
+                times.append(time.perf_counter() - started)
+            rows.append([name, moment, common.median(times) * 1e3, max(times) * 1e3])
+        service.end()
+    common.table("From a client's disconnect to idle workers (ms; the asking itself takes some)", ["shape", "moment", "median", "max"], rows)
+
+
+def main():
+    parts = {"frontend": frontend, "start": start, "cancel": cancel}
+    for name in sys.argv[1:] or parts:
+        if name not in parts:
+            raise SystemExit(__doc__)
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()
