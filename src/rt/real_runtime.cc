@@ -54,6 +54,8 @@ struct RealRuntime::Impl {
 
 namespace {
 
+constexpr int kTurnsBetweenPolls = 8;
+
 MonoTime SteadyNow() {
   return MonoTime(
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
@@ -90,9 +92,11 @@ void RealRuntime::Impl::RunLoop() {
       const MonoTime now = SteadyNow();
       while (auto due = timers.PopDue(now)) (*due)();
     }
-    // What becomes ready meanwhile waits for the next turn, so that sockets get theirs.
-    for (size_t n = ready.Size(); n > 0; --n) ready.RunFront();
-    if (!ready.Empty()) {
+    // Looking at the sockets is a system call, so chains of short wake-ups run without it; work
+    // that never ends still lets the sockets have their turn.
+    for (int turn = 0; turn < kTurnsBetweenPolls && !ready.Empty(); ++turn)
+      for (size_t n = ready.Size(); n > 0; --n) ready.RunFront();
+    if (!ready.Empty() && !stopped) {
       io.poll();
       continue;
     }
