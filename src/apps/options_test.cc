@@ -110,7 +110,7 @@ TEST(Options, HandsOnWhatTheOtherCommandKnows) {
 TEST(Options, FrontendAndWorkerUseEveryOption) {
   const auto frontend = Parse(kFrontend, {});
   MakeFrontendOptions(*frontend);
-  MakeDiscoveryChoice(*frontend);
+  MakePlaneChoice(*frontend);
   // Read where the process is set up.
   const Words process = {"drain-timeout", "status-fd"};
   EXPECT_EQ(frontend->Unread(), process);
@@ -119,7 +119,7 @@ TEST(Options, FrontendAndWorkerUseEveryOption) {
   ASSERT_TRUE(CheckWorkerSyntax(*worker));
   const auto options = MakeWorkerOptions(*worker);
   ASSERT_TRUE(options) << options.error().message;
-  MakeDiscoveryChoice(*worker);
+  MakePlaneChoice(*worker);
   EXPECT_EQ(worker->Unread(), process);
 }
 

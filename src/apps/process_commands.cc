@@ -41,11 +41,11 @@ class Process {
     });
   }
 
-  Status OpenDiscovery(const DiscoveryChoice& choice) {
+  Status OpenDiscovery(const PlaneChoice& choice) {
     if (std::getenv("ETCD_ENDPOINTS") != nullptr)
       LOG_WARN("ETCD_ENDPOINTS is set, but this version knows no etcd: discovery is '{}'",
-               choice.backend);
-    if (choice.backend == "mem") {
+               choice.discovery);
+    if (choice.discovery == "mem") {
       LOG_WARN("--discovery-backend mem: no other process will see this one");
       hub_ = std::make_unique<cluster::MemHub>(runtime_);
       discovery_ = hub_->Open(runtime_);
@@ -53,7 +53,7 @@ class Process {
     }
     const std::string folder =
         choice.folder.empty() ? cluster::DefaultDiscoveryFolder() : choice.folder;
-    LOG_INFO("discovery: file, in {}", folder);
+    LOG_INFO("requests over {}; discovery by files in {}", choice.requests, folder);
     TRY_ASSIGN(discovery_, cluster::OpenFileDiscovery(runtime_, {.folder = folder}));
     return {};
   }
@@ -97,7 +97,7 @@ int FrontendMain(const ParsedOptions& parsed) {
   if (auto valid = frontend::Validate(options); !valid)
     return Fail("tandem frontend: ", valid.error(), kExitUsage);
   Process process(parsed);
-  if (auto opened = process.OpenDiscovery(MakeDiscoveryChoice(parsed)); !opened)
+  if (auto opened = process.OpenDiscovery(MakePlaneChoice(parsed)); !opened)
     return Fail("tandem frontend: ", opened.error(), kExitRule);
   auto on_ready = [&process](const rt::Address& address) {
     LOG_INFO("tandem {} frontend listens on http://{}", Version(), address.ToString());
@@ -121,7 +121,7 @@ int WorkerMain(const ParsedOptions& parsed) {
   else
     SetLogName(engine::RoleName(options->role));
   Process process(parsed);
-  if (auto opened = process.OpenDiscovery(MakeDiscoveryChoice(parsed)); !opened)
+  if (auto opened = process.OpenDiscovery(MakePlaneChoice(parsed)); !opened)
     return Fail("tandem worker: ", opened.error(), kExitRule);
   auto on_progress = [&process](double fraction) { process.status().Load(fraction); };
   auto on_ready = [&process](const wire::Instance& instance) {

@@ -187,10 +187,9 @@ std::string CacheFolder(const ParsedOptions& parsed) {
   return std::string(home) + "/.cache/tandem";
 }
 
-DiscoveryChoice MakeDiscoveryChoice(const ParsedOptions& parsed) {
-  // Only one request plane exists; the parser has refused any other by the option's choices.
-  LOG_DEBUG("request plane: {}", parsed.Text("request-plane"));
-  return {parsed.Text("discovery-backend"), parsed.Text("discovery-path")};
+PlaneChoice MakePlaneChoice(const ParsedOptions& parsed) {
+  return {parsed.Text("request-plane"), parsed.Text("discovery-backend"),
+          parsed.Text("discovery-path")};
 }
 
 }  // namespace tandem::apps

@@ -35,11 +35,12 @@ Result<std::string> CheckModelPath(const std::string& text);
 // ~/.cache/tandem or what --cache-dir says.
 std::string CacheFolder(const ParsedOptions& parsed);
 
-struct DiscoveryChoice {
-  std::string backend;  // "file" or "mem"
-  std::string folder;   // of "file"; empty: the default one
+struct PlaneChoice {
+  std::string requests;   // "tcp"
+  std::string discovery;  // "file" or "mem"
+  std::string folder;     // of "file"; empty: the default one
 };
-DiscoveryChoice MakeDiscoveryChoice(const ParsedOptions& parsed);
+PlaneChoice MakePlaneChoice(const ParsedOptions& parsed);
 
 Duration Seconds(double seconds);
 
