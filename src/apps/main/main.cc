@@ -1,5 +1,6 @@
 // tandem: one program, several processes. Chooses the subcommand and nothing else.
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <string>
@@ -74,5 +75,7 @@ int Main(std::vector<std::string> arguments) {
 }  // namespace tandem::apps
 
 int main(int argc, char** argv) {
+  // Children are started through /proc/self/exe and would be listed as "exe".
+  prctl(PR_SET_NAME, "tandem");
   return tandem::apps::Main(std::vector<std::string>(argv + 1, argv + argc));
 }
