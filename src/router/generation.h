@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -44,6 +45,7 @@ class Generation {
   rt::Task<Result<std::optional<wire::GenerateItem>>> Next();
 
   const GenerationFacts& facts() const { return facts_; }
+  const std::vector<wire::TokenId>& prompt() const { return request_.prompt; }
 
  private:
   // While set, somebody has to tell the prefill worker that nobody will collect its KV.

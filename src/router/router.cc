@@ -57,6 +57,11 @@ void Router::OnInstances(const std::vector<wire::Instance>& instances) {
   });
 }
 
+void Router::SetOnChange(std::function<void()> on_change) {
+  on_change_ = std::move(on_change);
+  on_change_();
+}
+
 std::unique_ptr<Generation> Router::Generate(wire::GenerateRequest request, MonoTime deadline,
                                              rt::CancelToken cancel) {
   request.request_id = fmt::format("{}-{:016x}", request.trace_id, runtime_.Random());

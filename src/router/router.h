@@ -4,6 +4,7 @@
 #define TANDEM_ROUTER_ROUTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -40,6 +41,8 @@ class Router {
   Router& operator=(const Router&) = delete;
 
   RouterTable& table() { return table_; }
+  // Called now and after each change of the set of workers.
+  void SetOnChange(std::function<void()> on_change);
   rt::Runtime& runtime() { return runtime_; }
   const RouterOptions& options() const { return options_; }
 
@@ -78,6 +81,7 @@ class Router {
   Metrics& metrics_;
   const RouterOptions options_;
   RouterTable table_;
+  std::function<void()> on_change_;
   std::unordered_map<uint64_t, Channel> channels_;  // of live instances
   std::set<std::string, std::less<>> said_;         // fallback reasons; bounded by kMaxReasons
   std::unique_ptr<cluster::Watch> watch_;
