@@ -37,14 +37,22 @@ struct Board {
   uint32_t unused;
   std::array<std::atomic<uint64_t>, kSeats> interested_until;
   std::array<std::atomic<uint64_t>, kSeats> ticket;  // 0: not waiting
-  std::array<std::atomic<uint64_t>, kMaxCpus> claimed_since;
+  // 0: free. Else the owner's seat and since when: ClaimWord. Void if the owner is dead.
+  std::array<std::atomic<uint64_t>, kMaxCpus> claims;
   std::array<CpuMask, kSeats> cpus;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// Byte ranges that are locked, beyond the file's content: one byte per seat and per CPU.
+// One byte per seat, beyond the file's content, is locked by the worker that has the seat.
 constexpr off_t kSeatLocks = 1 << 20;
-constexpr off_t kCpuLocks = 1 << 21;
+
+constexpr int kTimeBits = 56;  // of nanoseconds: over two years of uptime
+
+uint64_t ClaimWord(int seat, uint64_t now) {
+  return (static_cast<uint64_t>(seat + 1) << kTimeBits) | (now & ((uint64_t{1} << kTimeBits) - 1));
+}
+int OwnerOf(uint64_t claim) { return static_cast<int>(claim >> kTimeBits) - 1; }
+uint64_t SinceOf(uint64_t claim) { return claim & ((uint64_t{1} << kTimeBits) - 1); }
 
 uint64_t NowNanos() {
   timespec now;
@@ -64,11 +72,6 @@ struct flock LockOf(short type, off_t start, off_t length) {
 bool TryLock(int fd, off_t start, off_t length) {
   struct flock lock = LockOf(F_WRLCK, start, length);
   return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-void Unlock(int fd, off_t start, off_t length) {
-  struct flock lock = LockOf(F_UNLCK, start, length);
-  fcntl(fd, F_OFD_SETLK, &lock);
 }
 
 // Whether another open file holds the byte. The kernel drops a dead owner's locks.
@@ -99,17 +102,19 @@ struct CoreBoard::Impl {
   void ForgetDeadNeighbours(uint64_t now);
   int Share(uint64_t now, int* interested);
   bool SomebodyBefore(uint64_t my_ticket);
-  int TryClaim(int want);
-  bool StaleClaim(uint64_t now) const;
+  int TryClaim(int want, bool insist);
+  // Whether a CPU's claim may be taken over: its owner is dead, or has held it for too long.
+  bool Void(uint64_t claim, uint64_t now);
   int WaitForTurn(int max_threads);
+  void Release();
   void WakeWaiters();
 
   int fd = -1;
   Board* board = nullptr;
   int seat = -1;
   int cores = 1;
-  std::vector<int> cpus;  // the order of claiming: those held last come first
-  int held = 0;           // the first so many of them are claimed
+  std::vector<int> cpus;       // the order of claiming: those held last come first
+  std::vector<uint64_t> held;  // the claims on the first so many of them
   uint64_t next_liveness_check = 0;
   CoreBoardStats stats;
 };
@@ -120,6 +125,7 @@ CoreBoard::~CoreBoard() = default;
 CoreBoard::Impl::~Impl() {
   if (board != nullptr) {
     if (seat >= 0) {
+      Release();
       board->interested_until[static_cast<size_t>(seat)] = 0;
       board->ticket[static_cast<size_t>(seat)] = 0;
     }
@@ -159,6 +165,11 @@ Status CoreBoard::Impl::TakeSeat() {
     const auto index = static_cast<size_t>(i);
     board->interested_until[index] = 0;
     board->ticket[index] = 0;
+    // What the seat's last owner claimed when it died must not look like ours.
+    for (auto& claim : board->claims) {
+      uint64_t current = claim.load();
+      if (current != 0 && OwnerOf(current) == i) claim.compare_exchange_strong(current, 0);
+    }
     CpuMask& mask = board->cpus[index];
     for (auto& word : mask) word = 0;
     for (const int cpu : cpus) mask[static_cast<size_t>(cpu / 64)] |= uint64_t{1} << (cpu % 64);
@@ -228,24 +239,29 @@ bool CoreBoard::Impl::SomebodyBefore(uint64_t my_ticket) {
   return false;
 }
 
-int CoreBoard::Impl::TryClaim(int want) {
-  const uint64_t now = NowNanos();
-  int got = 0;
-  for (size_t i = 0; i < cpus.size() && got < want; ++i) {
-    if (!TryLock(fd, kCpuLocks + cpus[i], 1)) continue;
-    board->claimed_since[static_cast<size_t>(cpus[i])] = now;
-    std::swap(cpus[i], cpus[static_cast<size_t>(got)]);
-    ++got;
-  }
-  held = got;
-  return got;
+bool CoreBoard::Impl::Void(uint64_t claim, uint64_t now) {
+  const int owner = OwnerOf(claim);
+  if (owner >= kSeats || (owner != seat && !SeatAlive(owner))) return true;
+  if (SinceOf(claim) + kStaleClaim >= now) return false;
+  ++stats.overrides;
+  LOG_WARN_ONCE("another worker has held a core for over 2 s; taking it over");
+  return true;
 }
 
-bool CoreBoard::Impl::StaleClaim(uint64_t now) const {
-  return std::any_of(cpus.begin(), cpus.end(), [&](int cpu) {
-    const uint64_t since = board->claimed_since[static_cast<size_t>(cpu)].load();
-    return since != 0 && since + kStaleClaim < now && LockedByAnother(fd, kCpuLocks + cpu);
-  });
+// Free CPUs first; with `insist`, also those whose claim is void (that costs system calls).
+int CoreBoard::Impl::TryClaim(int want, bool insist) {
+  const uint64_t now = NowNanos();
+  const uint64_t mine = ClaimWord(seat, now);
+  held.clear();
+  for (size_t i = 0; i < cpus.size() && std::ssize(held) < want; ++i) {
+    auto& claim = board->claims[static_cast<size_t>(cpus[i])];
+    uint64_t current = claim.load();
+    if (current != 0 && (!insist || !Void(current, now))) continue;
+    if (!claim.compare_exchange_strong(current, mine)) continue;
+    std::swap(cpus[i], cpus[held.size()]);
+    held.push_back(mine);
+  }
+  return static_cast<int>(held.size());
 }
 
 void CoreBoard::Impl::WakeWaiters() {
@@ -269,14 +285,8 @@ int CoreBoard::Impl::WaitForTurn(int max_threads) {
     const uint64_t now = NowNanos();
     board->interested_until[static_cast<size_t>(seat)] = now + kStaleClaim;
     const int want = std::min(max_threads, Share(now, nullptr));
-    if (!SomebodyBefore(ticket)) got = TryClaim(want);
+    if (!SomebodyBefore(ticket)) got = TryClaim(want, true);
     if (got > 0) break;
-    if (StaleClaim(now)) {
-      ++stats.overrides;
-      LOG_WARN_ONCE("another worker has held a core for over 2 s; computing beside it");
-      got = 1;
-      break;
-    }
     FutexWait(board->releases, seen, kParkAtMost);
   }
   my_ticket = 0;
@@ -288,22 +298,22 @@ int CoreBoard::Acquire(int max_threads) {
   const uint64_t now = NowNanos();
   impl_->board->interested_until[static_cast<size_t>(impl_->seat)] = now + kStaleClaim;
   if (!impl_->SomebodyBefore(UINT64_MAX)) {
-    const int got = impl_->TryClaim(std::min(max_threads, impl_->Share(now, nullptr)));
+    const int got = impl_->TryClaim(std::min(max_threads, impl_->Share(now, nullptr)), false);
     if (got > 0) return got;
   }
   return impl_->WaitForTurn(max_threads);
 }
 
-void CoreBoard::Release() {
-  for (int i = 0; i < impl_->held; ++i) {
-    const auto cpu = static_cast<size_t>(impl_->cpus[static_cast<size_t>(i)]);
-    impl_->board->claimed_since[cpu] = 0;
+void CoreBoard::Release() { impl_->Release(); }
+
+void CoreBoard::Impl::Release() {
+  for (size_t i = 0; i < held.size(); ++i) {
+    // Unless it was taken over in the meantime.
+    board->claims[static_cast<size_t>(cpus[i])].compare_exchange_strong(held[i], 0);
   }
-  if (impl_->held > 0) Unlock(impl_->fd, kCpuLocks, kMaxCpus);
-  impl_->held = 0;
-  impl_->board->interested_until[static_cast<size_t>(impl_->seat)] =
-      NowNanos() + kInterestAfterStep;
-  impl_->WakeWaiters();
+  held.clear();
+  board->interested_until[static_cast<size_t>(seat)] = NowNanos() + kInterestAfterStep;
+  WakeWaiters();
 }
 
 int CoreBoard::Interested() {

@@ -26,7 +26,7 @@ struct CoreBoardOptions {
 
 struct CoreBoardStats {
   uint64_t waits = 0;      // Acquire calls that had to park
-  uint64_t overrides = 0;  // waits that gave up on a claim held for 2 s
+  uint64_t overrides = 0;  // claims taken over that were held for 2 s
 };
 
 // One worker's seat at the board. One thread at a time.

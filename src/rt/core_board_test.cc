@@ -137,6 +137,22 @@ TEST_F(Board, ADeadOwnersClaimIsVoid) {
   EXPECT_EQ(board->stats().overrides, 0u);
 }
 
+TEST_F(Board, ASeatTakenOverBringsNoClaims) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto claims = CoreBoard::Open({folder_, {0, 1}, 2});
+    _exit(claims.has_value() && (*claims)->Acquire(2) == 2 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const auto board = Open({0, 1});  // the same seat
+  EXPECT_EQ(board->Acquire(2), 2);
+  EXPECT_EQ(board->stats().waits, 0u);
+  board->Release();
+}
+
 TEST_F(Board, AClaimHeldForTwoSecondsIsOverridden) {
   const auto stuck = Open({0});
   const auto board = Open({0});
