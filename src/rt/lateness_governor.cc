@@ -28,7 +28,7 @@ void LatenessGovernor::Report(MonoTime now, int threads, Duration took, Duration
   window_lost_ += lost;
   window_late_ = std::max(window_late_, late_members);
   if (window_took_ < kWindow) return;
-  if (window_lost_ * 4 > window_took_) {
+  if (TooLong(threads, window_took_, window_lost_)) {
     if (limit_ == max_) hold_ = hold_.count() == 0 ? kFirstHold : std::min(hold_ * 2, kLongestHold);
     limit_ = std::max(1, limit_ - std::max(1, window_late_));
     hold_until_ = now + hold_;

@@ -180,7 +180,7 @@ void ThreadTeam::Impl::ReportRegion(int count, Duration took) {
     const Duration lost = std::max(Duration(0), member.took - member.on_cpu) +
                           std::max(Duration(0), member.late - kUsualWakeUp);
     most = std::max(most, lost);
-    if (lost * 4 > took) ++late_members;
+    if (LatenessGovernor::TooLong(count, took, lost)) ++late_members;
   }
   governor.Report(MonoTime(region_start + took), count, took, most, late_members);
 }

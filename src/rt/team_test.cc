@@ -90,7 +90,7 @@ class Governor : public testing::Test {
 };
 
 TEST_F(Governor, KeepsAllThreadsOnAQuietMachine) {
-  Run(std::chrono::seconds(1), milliseconds(1));
+  Run(std::chrono::seconds(1), std::chrono::microseconds(500));
   EXPECT_EQ(regions_[4], 200);
 }
 
