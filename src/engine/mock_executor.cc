@@ -20,8 +20,9 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 }  // namespace
 
 MockExecutor::MockExecutor(const MockOptions& options, int block_tokens, model::KvArena arena,
-                           std::vector<TokenId> eos_ids)
-    : options_(options), block_tokens_(block_tokens), arena_(arena), eos_ids_(std::move(eos_ids)) {
+                           std::vector<TokenId> says)
+    : options_(options), block_tokens_(block_tokens), arena_(arena), says_(std::move(says)) {
+  CHECK(!says_.empty());
   CHECK(options_.block_bytes >= static_cast<size_t>(block_tokens) * sizeof(uint64_t));
 }
 
@@ -81,10 +82,7 @@ TokenId MockExecutor::NextToken(uint64_t fingerprint, const Request& request,
     fingerprint = Mix(fingerprint, request.seed + static_cast<uint64_t>(choice));
   const auto& allowed = request.sampling.allowed_token_ids;
   if (!allowed.empty()) return allowed[fingerprint % allowed.size()];
-  auto token = static_cast<TokenId>(fingerprint % static_cast<uint64_t>(options_.vocab));
-  while (std::find(eos_ids_.begin(), eos_ids_.end(), token) != eos_ids_.end())
-    token = (token + 1) % options_.vocab;
-  return token;
+  return says_[fingerprint % says_.size()];
 }
 
 model::SampledToken MockExecutor::Sample(uint64_t fingerprint, const Request& request,
@@ -94,8 +92,9 @@ model::SampledToken MockExecutor::Sample(uint64_t fingerprint, const Request& re
   // The likeliest tokens are the sampled one and its successors, each half as likely.
   model::Logprobs logprobs;
   logprobs.chosen = {.token = sampled.token, .logprob = -0.6931472F, .rank = 1};
-  for (int32_t i = 0; i < std::min(*request.sampling.logprobs, options_.vocab); ++i)
-    logprobs.top.push_back({.token = (sampled.token + i) % options_.vocab,
+  const auto count = std::min(static_cast<size_t>(*request.sampling.logprobs), says_.size());
+  for (int32_t i = 0; i < static_cast<int32_t>(count); ++i)
+    logprobs.top.push_back({.token = i == 0 ? sampled.token : says_[static_cast<size_t>(i)],
                             .logprob = -0.6931472F * static_cast<float>(i + 1),
                             .rank = i + 1});
   sampled.logprobs = std::move(logprobs);

@@ -18,9 +18,10 @@ namespace tandem::engine {
 class MockExecutor final : public Executor {
  public:
   // `arena` outlives the executor; its blocks are options.block_bytes long, at least
-  // 8 x block_tokens. End tokens are never produced, so that lengths are as asked for.
+  // 8 x block_tokens. `says` are the tokens that it produces, without end tokens, so that lengths
+  // are as asked for; not empty.
   MockExecutor(const MockOptions& options, int block_tokens, model::KvArena arena,
-               std::vector<TokenId> eos_ids);
+               std::vector<TokenId> says);
 
   Result<StepResult> Run(const StepPlan& plan, const std::atomic<bool>& abort) override;
   void CopyBlock(BlockId from, BlockId to) override;
@@ -37,7 +38,7 @@ class MockExecutor final : public Executor {
   const MockOptions options_;
   const int block_tokens_;
   const model::KvArena arena_;
-  const std::vector<TokenId> eos_ids_;
+  const std::vector<TokenId> says_;
 };
 
 }  // namespace tandem::engine

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 struct Rig {
   explicit Rig(SchedulerOptions options, bool with_leases = false)
       : memory(static_cast<size_t>(options.blocks) * mock.block_bytes),
-        executor(mock, kBlockTokens, {.base = memory.data(), .blocks = options.blocks}, {7}),
+        executor(mock, kBlockTokens, {.base = memory.data(), .blocks = options.blocks}, Says()),
         leases({.incarnation = 99, .lease = seconds(30)}),
         scheduler(options, with_leases ? &leases : nullptr,
                   [this](BlockId from, BlockId to) { executor.CopyBlock(from, to); }) {}
@@ -29,6 +29,11 @@ struct Rig {
     options.vocab = kVocab;
     options.block_bytes = kBlockTokens * 8;
     return options;
+  }
+  static std::vector<TokenId> Says() {
+    std::vector<TokenId> says;
+    for (TokenId id = 8; id < kVocab; ++id) says.push_back(id);
+    return says;
   }
   static SchedulerOptions Options(int32_t blocks) {
     SchedulerOptions options;
@@ -124,9 +129,8 @@ std::vector<TokenId> Tokens(int64_t count, int32_t salt) {
   return tokens;
 }
 
-engine::Request Greedy() { return {}; }
 engine::Request GreedyRequest() {
-  engine::Request request = Greedy();
+  engine::Request request;
   request.sampling.temperature = 0;
   return request;
 }

@@ -3,76 +3,112 @@
 #include "wire/json_writer.h"
 
 namespace tandem::engine {
+namespace {
 
-Result<std::unique_ptr<SystemServer>> SystemServer::Start(rt::Runtime& runtime, rt::Address listen,
-                                                          Metrics& metrics, Sources sources) {
-  auto listener = runtime.network().Listen(listen);
-  if (!listener)
-    return std::unexpected(Error{Code::kUnavailable,
-                                 fmt::format("the system server cannot listen on {}: {}; give "
-                                             "another DYN_SYSTEM_PORT (0: any free one)",
-                                             listen.ToString(), listener.error().message),
-                                 "DYN_SYSTEM_PORT"});
-  std::unique_ptr<SystemServer> self(new SystemServer(runtime, metrics, std::move(sources)));
-  SystemServer* const raw = self.get();  // outlives the server, which it owns
-  constexpr size_t kBodyAtMost = 64u << 10;
-  constexpr size_t kConnectionsAtMost = 256;
-  net::HttpServerOptions options;
-  options.max_body_bytes = kBodyAtMost;
-  options.max_connections = kConnectionsAtMost;
-  self->server_ = std::make_unique<net::HttpServer>(
-      runtime, *std::move(listener),
-      [raw](net::HttpRequest request, net::HttpResponder& out) {
-        return raw->Answer(std::move(request), out);
-      },
-      options);
-  self->server_->Start();
-  return self;
+net::HttpHeaders Json() { return {{"content-type", "application/json"}}; }
+
+void WriteStats(wire::JsonWriter& writer, const EngineStats& stats) {
+  writer.BeginObject();
+  writer.Key("running").Int(stats.running);
+  writer.Key("waiting").Int(stats.waiting);
+  writer.Key("waiting_for_kv").Int(stats.waiting_for_kv);
+  writer.Key("leases").Int(stats.leases);
+  writer.Key("pins").Int(stats.pins);
+  writer.Key("remote_holds").Int(stats.remote_holds);
+  writer.Key("transfer_connections").Int(stats.transfer_connections);
+  writer.Key("blocks_total").Int(stats.blocks_total);
+  writer.Key("blocks_free").Int(stats.blocks_free);
+  writer.Key("blocks_cached").Int(stats.blocks_cached);
+  writer.Key("preemptions").Int(stats.preemptions);
+  writer.Key("steps").Int(stats.steps);
+  writer.Key("stalls").Int(stats.stalls);
+  writer.Key("evictions").Int(stats.evictions);
+  writer.Key("max_rows_in_step").Int(stats.max_rows_in_step);
+  writer.Key("prompt_tokens_computed").Int(stats.prompt_tokens_computed);
+  writer.Key("prefix_hit_tokens").Int(stats.prefix_hit_tokens);
+  writer.Key("prefix_query_tokens").Int(stats.prefix_query_tokens);
+  writer.Key("generated_tokens").Int(stats.generated_tokens);
+  writer.Key("pulls").Int(stats.pulls);
+  writer.Key("pulled_bytes").Int(stats.pulled_bytes);
+  writer.Key("leases_granted").Int(stats.leases_granted);
+  writer.Key("leases_expired").Int(stats.leases_expired);
+  writer.Key("fallbacks").BeginObject();
+  for (const auto& [reason, count] : stats.fallbacks) writer.Key(reason).Int(count);
+  writer.EndObject();
+  writer.EndObject();
 }
 
-std::string SystemServer::StatusBody(bool ready) const {
-  const auto uptime = runtime_.Now() - start_;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(uptime);
+}  // namespace
+
+SystemServer::SystemServer(rt::Runtime& runtime, Metrics& metrics,
+                           std::unique_ptr<rt::Listener> listener)
+    : runtime_(runtime),
+      metrics_(metrics),
+      start_(runtime.Now()),
+      server_(runtime, std::move(listener),
+              [this](net::HttpRequest request, net::HttpResponder& responder) {
+                return Answer(std::move(request), responder);
+              }) {
+  server_.Start();
+}
+
+rt::Task<void> SystemServer::Stop() { return server_.Stop(Duration::zero()); }
+
+// A failed Respond means that the client left; there is nothing more to do for it.
+rt::Task<void> SystemServer::Answer(net::HttpRequest request, net::HttpResponder& responder) {
+  const bool ready = subject_.engine != nullptr && !draining_;
+  Status sent;
+  if (request.method != "GET" && request.method != "HEAD") {
+    sent = co_await responder.Respond(405, Json(), R"({"detail":"Method Not Allowed"})");
+  } else if (request.path == "/health" || request.path == "/live") {
+    sent = co_await responder.Respond(ready ? 200 : 503, Json(), HealthJson(ready));
+  } else if (request.path == "/metrics") {
+    if (subject_.numbers != nullptr) subject_.numbers->Update(subject_.engine->Stats());
+    metrics_.GetGauge("dynamo_component_uptime_seconds", "Seconds since this worker started.")
+        .Set(ToSeconds(runtime_.Now() - start_));
+    sent = co_await responder.Respond(
+        200, {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}}, metrics_.Render());
+  } else if (request.path == "/debug/state") {
+    sent = co_await responder.Respond(200, Json(), StateJson());
+  } else {
+    sent = co_await responder.Respond(404, Json(), R"({"detail":"Not Found"})");
+  }
+  static_cast<void>(sent);
+}
+
+std::string SystemServer::HealthJson(bool ready) const {
+  const Duration uptime = runtime_.Now() - start_;
   std::string out;
-  wire::JsonWriter json(out);
-  json.BeginObject().Key("status").String(ready ? "ready" : "notready");
-  json.Key("endpoints").BeginObject().Key("generate").String(ready ? "ready" : "notready");
-  json.EndObject();
-  json.Key("uptime").BeginObject();
-  json.Key("secs").Int(int64_t{seconds.count()});
-  json.Key("nanos").Int(int64_t{(uptime - seconds).count()});
-  json.EndObject().EndObject();
+  wire::JsonWriter writer(out);
+  writer.BeginObject();
+  writer.Key("status").String(ready ? "ready" : "notready");
+  writer.Key("endpoints").BeginObject();
+  if (ready) writer.Key(subject_.instance->endpoint).String("ready");
+  writer.EndObject();
+  writer.Key("uptime").BeginObject();
+  writer.Key("secs").Int(int64_t{uptime / std::chrono::seconds(1)});
+  writer.Key("nanos").Int(int64_t{(uptime % std::chrono::seconds(1)).count()});
+  writer.EndObject();
+  writer.EndObject();
   return out;
 }
 
-rt::Task<void> SystemServer::Answer(net::HttpRequest request, net::HttpResponder& out) {
-  int status = 200;
-  std::string type = "application/json";
-  std::string body;
-  if (request.path == "/health") {
-    const bool ready = sources_.ready();
-    status = ready ? 200 : 503;
-    body = StatusBody(ready);
-  } else if (request.path == "/live") {
-    body = StatusBody(sources_.ready());
-  } else if (request.path == "/metrics") {
-    type = "text/plain; version=0.0.4";
-    sources_.before_metrics();
-    body = metrics_.Render();
-  } else if (request.path == "/debug/state") {
-    body = sources_.state();
-  } else {
-    status = 404;
-    wire::JsonWriter json(body);
-    json.BeginObject().Key("error").BeginObject();
-    json.Key("message").String("this server has /health, /live, /metrics and /debug/state");
-    json.Key("type").String("not_found_error").Key("param").Null().Key("code").Int(404);
-    json.EndObject().EndObject();
+std::string SystemServer::StateJson() const {
+  std::string out;
+  wire::JsonWriter writer(out);
+  writer.BeginObject();
+  writer.Key("registered").Bool(subject_.engine != nullptr && !draining_);
+  if (subject_.engine != nullptr) {
+    writer.Key("instance").String(fmt::format("{:016x}", subject_.instance->id));
+    writer.Key("role").String(subject_.instance->card.role);
+    writer.Key("engine");
+    WriteStats(writer, subject_.engine->Stats());
+    writer.Key("rpc_streams").Int(int64_t(subject_.rpc->open_streams()));
+    writer.Key("rpc_connections").Int(int64_t(subject_.rpc->open_connections()));
   }
-  net::HttpHeaders headers;
-  headers.Add("content-type", std::move(type));
-  // A client that left before its answer needs none.
-  static_cast<void>(co_await out.Respond(status, std::move(headers), std::move(body)));
+  writer.Key("http_connections").Int(int64_t(server_.open_connections()));
+  writer.EndObject();
+  return out;
 }
 
 }  // namespace tandem::engine

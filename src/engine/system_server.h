@@ -1,43 +1,51 @@
-// The system server of a worker: /health, /live, /metrics and /debug/state on DYN_SYSTEM_PORT.
+// A worker's own HTTP server: GET /health, /live, /metrics, /debug/state.
 #ifndef TANDEM_ENGINE_SYSTEM_SERVER_H_
 #define TANDEM_ENGINE_SYSTEM_SERVER_H_
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/metrics.h"
-#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/worker_metrics.h"
 #include "net/http_server.h"
+#include "net/rpc_server.h"
 #include "rt/runtime.h"
+#include "rt/stream.h"
+#include "wire/messages.h"
 
 namespace tandem::engine {
 
 class SystemServer {
  public:
-  // What the pages ask for. Called on the loop.
-  struct Sources {
-    std::function<bool()> ready;           // registered and serving
-    std::function<std::string()> state;    // JSON object for /debug/state
-    std::function<void()> before_metrics;  // brings the registry up to date
+  // What it reports on once the worker serves. All outlive Detach.
+  struct Subject {
+    const Engine* engine = nullptr;
+    const net::RpcServer* rpc = nullptr;
+    WorkerMetrics* numbers = nullptr;
+    const wire::Instance* instance = nullptr;
   };
-  // Listens at once; kUnavailable, naming DYN_SYSTEM_PORT, if it cannot.
-  static Result<std::unique_ptr<SystemServer>> Start(rt::Runtime& runtime, rt::Address listen,
-                                                     Metrics& metrics, Sources sources);
-  rt::Task<void> Stop() { co_await server_->Stop(std::chrono::seconds(1)); }
-  rt::Address address() const { return server_->address(); }
+
+  // Serves at once: /health is 503 until Attach, and again from Drain on.
+  SystemServer(rt::Runtime& runtime, Metrics& metrics, std::unique_ptr<rt::Listener> listener);
+  void Attach(const Subject& subject) { subject_ = subject; }
+  void Drain() { draining_ = true; }
+  void Detach() { subject_ = {}; }
+  rt::Task<void> Stop();
+  uint16_t port() const { return server_.address().port; }
 
  private:
-  SystemServer(rt::Runtime& runtime, Metrics& metrics, Sources sources)
-      : runtime_(runtime), metrics_(metrics), sources_(std::move(sources)), start_(runtime.Now()) {}
-  rt::Task<void> Answer(net::HttpRequest request, net::HttpResponder& out);
-  std::string StatusBody(bool ready) const;
+  rt::Task<void> Answer(net::HttpRequest request, net::HttpResponder& responder);
+  std::string HealthJson(bool ready) const;
+  std::string StateJson() const;
 
   rt::Runtime& runtime_;
   Metrics& metrics_;
-  const Sources sources_;
   const MonoTime start_;
-  std::unique_ptr<net::HttpServer> server_;
+  Subject subject_;
+  bool draining_ = false;
+  net::HttpServer server_;
 };
 
 }  // namespace tandem::engine

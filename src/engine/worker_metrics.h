@@ -1,27 +1,34 @@
-// The worker's numbers as metrics: names of the reference where it has one (vllm:...), tandem_...
-// for the rest.
+// The numbers of an engine as Prometheus series, named as the reference names them where it has
+// them.
 #ifndef TANDEM_ENGINE_WORKER_METRICS_H_
 #define TANDEM_ENGINE_WORKER_METRICS_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "base/metrics.h"
 #include "engine/engine.h"
+#include "wire/messages.h"
 
 namespace tandem::engine {
 
-// What the network side adds to EngineStats.
-struct PlaneStats {
-  size_t rpc_streams = 0;
-  size_t rpc_connections = 0;
+// Copies statistics into the registry; call before rendering.
+class WorkerMetrics {
+ public:
+  WorkerMetrics(Metrics& metrics, const wire::ModelCard& card);
+  void Update(const EngineStats& stats);
+
+ private:
+  void Gauge(std::string_view name, std::string_view help, double value);
+  // A counter that follows a number which only grows.
+  void Count(std::string_view name, std::string_view help, uint64_t value, Labels more = {});
+
+  Metrics& metrics_;
+  const Labels labels_;
+  std::map<std::string, uint64_t> seen_;
 };
-
-// Copies a snapshot into the registry. Totals only grow there, as they do in the snapshot.
-void PublishStats(Metrics& metrics, const std::string& model, const EngineStats& stats,
-                  const PlaneStats& planes);
-
-// The same snapshot as a JSON object, for /debug/state.
-std::string StatsJson(const EngineStats& stats, const PlaneStats& planes);
 
 }  // namespace tandem::engine
 

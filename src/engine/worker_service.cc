@@ -1,10 +1,13 @@
 #include "engine/worker_service.h"
 
-#include <deque>
-#include <filesystem>
+#include <algorithm>
+#include <optional>
 
+#include "base/error_table.h"
 #include "base/log.h"
-#include "engine/built_engine.h"
+#include "engine/generate_call.h"
+#include "engine/host_address.h"
+#include "engine/loaded_engine.h"
 #include "engine/system_server.h"
 #include "engine/worker_metrics.h"
 #include "net/rpc_server.h"
@@ -13,215 +16,201 @@
 namespace tandem::engine {
 namespace {
 
-// Between the engine's sink and the stream of one request.
-struct Answer {
-  explicit Answer(rt::Runtime& runtime) : wake(runtime) {}
-  // At most max_tokens pieces per choice; a reader that stalls is cancelled by the request plane.
-  std::deque<wire::GenerateItem> items;
-  std::optional<Status> done;
-  rt::Signal wake;
-};
+constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Puts `next` behind `last` if both can travel as one item.
-bool Merge(wire::GenerateItem& last, wire::GenerateItem& next) {
-  if (last.choice != next.choice || last.finish != wire::FinishReason::kNone) return false;
-  last.tokens.insert(last.tokens.end(), next.tokens.begin(), next.tokens.end());
-  std::move(next.logprobs.begin(), next.logprobs.end(), std::back_inserter(last.logprobs));
-  last.finish = next.finish;
-  last.stop_token = next.stop_token;
-  last.kv_transfer_params = std::move(next.kv_transfer_params);
-  return true;
-}
-
-std::string ServedName(const WorkerOptions& options, const ModelArtifacts& artifacts) {
-  if (!options.served_name.empty()) return options.served_name;
-  if (options.model_path.empty()) return artifacts.name;
-  return std::filesystem::path(options.model_path).stem().string();
-}
-
-// The request plane of one worker.
-class Service {
+// The request plane of one worker and what it counts.
+class RequestPlane {
  public:
-  Service(rt::Runtime& runtime, BuiltEngine built) : runtime_(runtime), built_(std::move(built)) {}
-
-  void Mount(net::RpcServer& server) {
-    server.Handle(std::string(wire::kMethodGenerate),
-                  [this](net::RpcCall& call) { return Generate(call); });
-    server.Handle(std::string(wire::kMethodRelease),
-                  [this](net::RpcCall& call) { return Release(call); });
-    server.Handle(std::string(wire::kMethodArtifact),
-                  [this](net::RpcCall& call) { return SendArtifact(call); });
+  RequestPlane(WorkerEnvironment& environment, const WorkerOptions& options, LoadedEngine& loaded,
+               std::unique_ptr<rt::Listener> listener)
+      : runtime_(environment.runtime),
+        metrics_(environment.metrics),
+        engine_(*loaded.engine),
+        artifacts_(loaded.artifacts),
+        labels_({{"dynamo_namespace", options.ns},
+                 {"dynamo_component", options.role == Role::kPrefill ? "prefill" : "backend"},
+                 {"dynamo_endpoint", std::string(wire::kMethodGenerate)}}),
+        inflight_(metrics_.GetGauge("dynamo_component_inflight_requests",
+                                    "Requests under way on this worker.", labels_)),
+        requests_(metrics_.GetCounter("dynamo_component_requests_total",
+                                      "Requests that this worker was sent.", labels_)),
+        seconds_(metrics_.GetHistogram("dynamo_component_request_duration_seconds",
+                                       "Time of a request on this worker.", LatencySecondsBounds(),
+                                       labels_)),
+        request_bytes_(metrics_.GetCounter("dynamo_component_request_bytes_total",
+                                           "Bytes of requests.", labels_)),
+        response_bytes_(metrics_.GetCounter("dynamo_component_response_bytes_total",
+                                            "Bytes of answers.", labels_)),
+        server_(environment.runtime, std::move(listener)) {
+    server_.Handle(std::string(wire::kMethodGenerate),
+                   [this](net::RpcCall& call) { return Generate(call); });
+    server_.Handle(std::string(wire::kMethodRelease),
+                   [this](net::RpcCall& call) { return Release(call); });
+    server_.Handle(std::string(wire::kMethodArtifact),
+                   [this](net::RpcCall& call) { return Artifact(call); });
+    server_.Start();
   }
 
-  Engine& engine() { return *built_.engine; }
-  const BuiltEngine& built() const { return built_; }
+  net::RpcServer& server() { return server_; }
 
  private:
-  rt::Task<Status> Generate(net::RpcCall& call);
-  rt::Task<Status> Release(net::RpcCall& call);
-  rt::Task<Status> SendArtifact(net::RpcCall& call);
+  rt::Task<Status> Generate(net::RpcCall& call) {
+    const MonoTime start = runtime_.Now();
+    requests_.Add();
+    inflight_.Add(1);
+    CallBytes bytes;
+    Status status = co_await ServeGenerate(runtime_, engine_, call, bytes);
+    inflight_.Add(-1);
+    seconds_.Observe(ToSeconds(runtime_.Now() - start));
+    request_bytes_.Add(bytes.request);
+    response_bytes_.Add(bytes.response);
+    if (!status) CountError(status.error().code);
+    co_return status;
+  }
+
+  void CountError(Code code) {
+    Labels labels = labels_;
+    labels.emplace_back("error_type", RowOf(code).name);
+    metrics_
+        .GetCounter("dynamo_component_errors_total", "Requests that ended with an error.", labels)
+        .Add();
+    if (code == Code::kCancelled || code == Code::kDeadlineExceeded)
+      metrics_
+          .GetCounter("dynamo_component_cancellation_total",
+                      "Requests whose client left or whose time ran out.", labels_)
+          .Add();
+  }
+
+  rt::Task<Status> Release(net::RpcCall& call) {
+    CO_TRY_ASSIGN(const auto request, wire::DecodeReleaseRequest(call.payload()));
+    engine_.Release(request.request_id);
+    co_return Status();
+  }
+
+  rt::Task<Status> Artifact(net::RpcCall& call) {
+    CO_TRY_ASSIGN(const auto request, wire::DecodeArtifactRequest(call.payload()));
+    const auto found = artifacts_.by_digest.find(request.digest);
+    if (found == artifacts_.by_digest.end())
+      co_return Err(Code::kNotFound, "no artefact has the digest '{}' here", request.digest);
+    const auto bytes = std::as_bytes(std::span(found->second));
+    for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+      CO_TRY(co_await call.Send(wire::Bytes(piece.begin(), piece.end())));
+    }
+    co_return Status();
+  }
 
   rt::Runtime& runtime_;
-  BuiltEngine built_;
+  Metrics& metrics_;
+  Engine& engine_;
+  const ModelArtifacts& artifacts_;
+  const Labels labels_;
+  Gauge& inflight_;
+  Counter& requests_;
+  Histogram& seconds_;
+  Counter& request_bytes_;
+  Counter& response_bytes_;
+  net::RpcServer server_;
 };
 
-rt::Task<Status> Service::Generate(net::RpcCall& call) {
-  auto request = wire::DecodeGenerateRequest(call.payload());
-  if (!request) co_return std::unexpected(std::move(request).error());
-  // Shared: the engine's sink may outlive this task (a connection that broke), and the other way.
-  const auto answer = std::make_shared<Answer>(runtime_);
-  built_.engine->Submit(
-      *std::move(request), call.deadline(), call.token(),
-      EngineSink{.on_item =
-                     [answer](wire::GenerateItem item) {
-                       if (answer->items.empty() || !Merge(answer->items.back(), item))
-                         answer->items.push_back(std::move(item));
-                       answer->wake.Notify();
-                     },
-                 .on_done =
-                     [answer](Status status) {
-                       answer->done = std::move(status);
-                       answer->wake.Notify();
-                     }});
-  for (;;) {
-    while (!answer->items.empty()) {
-      const wire::GenerateItem item = std::move(answer->items.front());
-      answer->items.pop_front();
-      CO_TRY(co_await call.Send(wire::Encode(item)));
-    }
-    if (answer->done) co_return *answer->done;
-    CO_TRY(co_await answer->wake.Wait(call.token()));
-  }
-}
-
-rt::Task<Status> Service::Release(net::RpcCall& call) {
-  CO_TRY_ASSIGN(const auto request, wire::DecodeReleaseRequest(call.payload()));
-  built_.engine->Release(request.request_id);
-  co_return Status();
-}
-
-rt::Task<Status> Service::SendArtifact(net::RpcCall& call) {
-  CO_TRY_ASSIGN(const auto request, wire::DecodeArtifactRequest(call.payload()));
-  const auto it = built_.artifacts.by_digest.find(request.digest);
-  if (it == built_.artifacts.by_digest.end())
-    co_return Err(Code::kNotFound, "this worker has no artefact with digest {}", request.digest);
-  constexpr size_t kPieceBytes = 1u << 20;
-  const auto all = std::as_bytes(std::span(it->second));
-  for (size_t at = 0; at < all.size(); at += kPieceBytes) {
-    const auto piece = all.subspan(at, std::min(kPieceBytes, all.size() - at));
-    CO_TRY(co_await call.Send(wire::Bytes(piece.begin(), piece.end())));
-  }
-  co_return Status();
-}
-
-Result<std::string> AdvertisedHost(const WorkerOptions& options) {
-  if (!options.advertised_host.empty()) return options.advertised_host;
-  if (options.rpc_host == "0.0.0.0" || options.rpc_host == "::")
-    return FieldErr("advertised-host",
-                    "the request plane listens on every address ({}), so others need to be told "
-                    "one of them: give the host's address to advertise",
-                    options.rpc_host);
-  return options.rpc_host;
-}
-
 wire::Instance MakeInstance(rt::Runtime& runtime, const WorkerOptions& options,
-                            const BuiltEngine& built) {
+                            const wire::ModelCard& card, uint16_t rpc_port,
+                            const std::optional<SystemServer>& system) {
   wire::Instance instance;
-  do {
-    instance.id = runtime.Random();
-  } while (instance.id == 0);  // 0 means "none" to the router
+  instance.id = runtime.Random();
   instance.ns = options.ns;
   instance.component = options.role == Role::kPrefill ? "prefill" : "backend";
-  instance.endpoint = "generate";
+  instance.endpoint = wire::kMethodGenerate;
+  instance.address =
+      rt::Address{ReachableHost(options.advertised_host, options.rpc_host), rpc_port}.ToString();
+  if (system)
+    instance.system_address =
+        rt::Address{ReachableHost(options.advertised_host, options.system_host), system->port()}
+            .ToString();
   instance.started_unix_ms = runtime.UnixMillis();
-  instance.card = built.card;
-  instance.card.name = ServedName(options, built.artifacts);
-  instance.card.aliases = options.aliases;
-  instance.card.role = RoleName(options.role);
+  instance.card = card;
   return instance;
 }
 
-// Links the pages of the system server to a service that appears later and goes earlier.
-struct Pages {
-  Service* service = nullptr;
-  net::RpcServer* rpc = nullptr;
-  std::string model;
-  bool registered = false;
+rt::Task<Result<LoadedEngine>> LoadEngine(WorkerEnvironment& environment,
+                                          const WorkerOptions& options) {
+  if (options.engine == EngineKind::kMock)
+    co_return co_await LoadMockEngine(environment.runtime, environment.metrics, options);
+  co_return co_await LoadNativeEngine(environment.runtime, environment.metrics, options,
+                                      environment.on_load_progress);
+}
 
-  PlaneStats Planes() const {
-    return rpc == nullptr ? PlaneStats{}
-                          : PlaneStats{.rpc_streams = rpc->open_streams(),
-                                       .rpc_connections = rpc->open_connections()};
+// From a loaded engine to the end of `stop` and the drain.
+rt::Task<Status> Serve(WorkerEnvironment& environment, const WorkerOptions& options,
+                       LoadedEngine& loaded, std::optional<SystemServer>& system,
+                       rt::CancelToken stop, Duration drain) {
+  auto listener =
+      environment.runtime.network().Listen(rt::Address{options.rpc_host, options.rpc_port});
+  if (!listener)
+    co_return Err(listener.error().code,
+                  "the request plane cannot listen on {}:{} (--rpc-host, "
+                  "--rpc-port): {}",
+                  options.rpc_host, options.rpc_port, listener.error().message);
+  RequestPlane plane(environment, options, loaded, *std::move(listener));
+  WorkerMetrics numbers(environment.metrics, loaded.card);
+  const wire::Instance instance = MakeInstance(environment.runtime, options, loaded.card,
+                                               plane.server().address().port, system);
+  auto registration = environment.discovery.Register(instance);
+  if (!registration) {
+    co_await plane.server().Stop(Duration::zero());
+    co_return std::unexpected(std::move(registration).error());
   }
-  EngineStats Engine() const {
-    return service == nullptr ? EngineStats{} : service->engine().Stats();
-  }
-};
+  if (system)
+    system->Attach({.engine = loaded.engine.get(),
+                    .rpc = &plane.server(),
+                    .numbers = &numbers,
+                    .instance = &instance});
+  if (environment.on_ready) environment.on_ready(instance);
 
-Result<std::unique_ptr<SystemServer>> StartPages(const WorkerEnvironment& environment,
-                                                 const WorkerOptions& options, Pages& pages) {
-  if (options.system_port < 0) return nullptr;
-  Metrics& metrics = environment.metrics;
-  return SystemServer::Start(
-      environment.runtime,
-      rt::Address{options.system_host, static_cast<uint16_t>(options.system_port)}, metrics,
-      {.ready = [&pages] { return pages.registered; },
-       .state = [&pages] { return StatsJson(pages.Engine(), pages.Planes()); },
-       .before_metrics =
-           [&pages, &metrics] {
-             if (pages.service != nullptr)
-               PublishStats(metrics, pages.model, pages.Engine(), pages.Planes());
-           }});
+  rt::Event stopped(environment.runtime);
+  // An error only says that the token fired, which is what is waited for.
+  if (const Status waited = co_await stopped.Wait(stop); !waited)
+    LOG_INFO("worker stops: {}", waited.error().message);
+  registration->reset();
+  if (system) system->Drain();
+  co_await plane.server().Stop(drain);
+  if (system) system->Detach();
+  co_return Status();
 }
 
 }  // namespace
 
 rt::Task<Status> RunWorker(WorkerEnvironment environment, WorkerOptions options,
                            rt::CancelToken stop, Duration drain) {
-  rt::Runtime& runtime = environment.runtime;
   CO_TRY(Validate(options));
-  CO_TRY_ASSIGN(const std::string host, AdvertisedHost(options));
-  Pages pages;
-  CO_TRY_ASSIGN(const auto system, StartPages(environment, options, pages));
-  CO_TRY_ASSIGN(BuiltEngine built, co_await BuildEngine(environment, options));
-  Service service(runtime, std::move(built));
-
-  auto listener = runtime.network().Listen(rt::Address{options.rpc_host, options.rpc_port});
-  if (!listener) {
-    co_await service.engine().Stop();
-    co_return Err(Code::kUnavailable, "the request plane cannot listen on {}:{}: {}",
-                  options.rpc_host, options.rpc_port, listener.error().message);
+  options.advertised_host = ReachableHost(options.advertised_host, options.rpc_host);
+  if (options.advertised_side_channel_host.empty())
+    options.advertised_side_channel_host = ReachableHost("", options.side_channel_host);
+  std::optional<SystemServer> system;
+  if (options.system_port >= 0) {
+    auto listener = environment.runtime.network().Listen(
+        rt::Address{options.system_host, static_cast<uint16_t>(options.system_port)});
+    if (!listener)
+      co_return Err(listener.error().code,
+                    "the system server cannot listen on {}:{} "
+                    "(DYN_SYSTEM_PORT): {}",
+                    options.system_host, options.system_port, listener.error().message);
+    system.emplace(environment.runtime, environment.metrics, *std::move(listener));
   }
-  net::RpcServer rpc(runtime, *std::move(listener));
-  service.Mount(rpc);
-  rpc.Start();
-
-  wire::Instance instance = MakeInstance(runtime, options, service.built());
-  instance.address = rt::Address{host, rpc.address().port}.ToString();
-  if (system != nullptr) instance.system_address = system->address().ToString();
-  pages.service = &service;
-  pages.rpc = &rpc;
-  pages.model = instance.card.name;
-
-  Status outcome;
-  auto registration = environment.discovery.Register(instance);
-  if (registration) {
-    pages.registered = true;
-    LOG_INFO("serving {} as {} on {} (instance {:x})", instance.card.name, instance.card.role,
-             instance.address, instance.id);
-    if (environment.on_ready) environment.on_ready(instance);
-    rt::Event stopped(runtime);
-    const auto on_stop = stop.OnCancel([&stopped] { stopped.Set(); });
-    static_cast<void>(co_await stopped.Wait());  // has no token, so it cannot fail
-    registration->reset();
-    pages.registered = false;
+  auto loaded = co_await LoadEngine(environment, options);
+  Status status;
+  if (!loaded) {
+    status = std::unexpected(std::move(loaded).error());
   } else {
-    outcome = std::unexpected(registration.error());
+    if (stop.Cancelled()) {
+      LOG_INFO("worker stops before it served: {}", stop.Reason().message);
+    } else {
+      status = co_await Serve(environment, options, *loaded, system, std::move(stop), drain);
+    }
+    co_await loaded->engine->Stop();
   }
-  co_await rpc.Stop(drain);
-  co_await service.engine().Stop();
-  if (system != nullptr) co_await system->Stop();
-  co_return outcome;
+  if (system) co_await system->Stop();
+  co_return status;
 }
 
 }  // namespace tandem::engine
