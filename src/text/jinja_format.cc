@@ -172,16 +172,27 @@ Result<Spec> ParseBraceSpec(std::string_view text) {
   return spec;
 }
 
+// Fields number themselves or are all numbered by hand.
+struct Numbering {
+  size_t next = 0;
+  bool by_hand = false;
+  bool automatic = false;
+};
+
 // name, name.attribute, name[key] in any length
 Result<Value> FieldValue(Interp& interp, std::string_view field, const CallArgs& args,
-                         size_t& automatic) {
+                         Numbering& numbering) {
   const size_t head_end = std::min(field.find_first_of(".["), field.size());
   const std::string_view head = field.substr(0, head_end);
   field.remove_prefix(head_end);
   Value value;
   if (head.empty() || IsDigit(head.front())) {
     std::string_view digits = head;
-    const size_t index = head.empty() ? automatic++ : TakeNumber(digits);
+    const size_t index = head.empty() ? numbering.next++ : TakeNumber(digits);
+    (head.empty() ? numbering.automatic : numbering.by_hand) = true;
+    if (numbering.automatic && numbering.by_hand) {
+      return Err(Code::kInvalidArgument, "format: fields with and without numbers");
+    }
     if (index >= args.positional.size()) {
       return Err(Code::kInvalidArgument, "format: no argument number {}", index);
     }
@@ -215,14 +226,14 @@ Result<Value> FieldValue(Interp& interp, std::string_view field, const CallArgs&
 }
 
 Result<std::string> ReplacementField(Interp& interp, std::string_view inside, const CallArgs& args,
-                                     size_t& automatic) {
+                                     Numbering& numbering) {
   const size_t colon = std::min(inside.find(':'), inside.size());
   std::string_view name = inside.substr(0, colon);
   std::string_view spec_text = inside.substr(std::min(colon + 1, inside.size()));
   const size_t bang = name.find('!');
   const std::string_view conversion = bang == std::string_view::npos ? "" : name.substr(bang + 1);
   name = name.substr(0, bang);
-  TRY_ASSIGN(Value value, FieldValue(interp, name, args, automatic));
+  TRY_ASSIGN(Value value, FieldValue(interp, name, args, numbering));
   if (!conversion.empty()) {
     std::string text;
     if (conversion == "r") {
@@ -351,7 +362,7 @@ Result<Value> PercentFormat(Interp& interp, const Value& format, const Value& ar
 
 Result<Value> BraceFormat(Interp& interp, const Value& format, const CallArgs& args) {
   std::string_view rest = format.AsString();
-  size_t automatic = 0;
+  Numbering numbering;
   std::string out;
   while (!rest.empty()) {
     const size_t brace = std::min(rest.find_first_of("{}"), rest.size());
@@ -368,7 +379,7 @@ Result<Value> BraceFormat(Interp& interp, const Value& format, const CallArgs& a
       return Err(Code::kInvalidArgument, "format: a single brace");
     }
     TRY_ASSIGN(const std::string text,
-               ReplacementField(interp, rest.substr(1, end - 1), args, automatic));
+               ReplacementField(interp, rest.substr(1, end - 1), args, numbering));
     TRY(interp.Charge(text.size()));
     out += format.IsSafe() ? Escape(text) : text;
     rest.remove_prefix(end + 1);

@@ -53,7 +53,7 @@ std::vector<std::string_view> SplitWords(std::string_view text, int64_t limit) {
   text = StripLeft(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) >= limit) {
-      parts.push_back(StripRight(text));
+      parts.push_back(text);
       break;
     }
     size_t end = 0;
@@ -73,7 +73,7 @@ std::vector<std::string_view> SplitWordsRight(std::string_view text, int64_t lim
   text = StripRight(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) >= limit) {
-      parts.push_back(StripLeft(text));
+      parts.push_back(text);
       break;
     }
     size_t start = text.size();

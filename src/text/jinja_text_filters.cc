@@ -214,12 +214,15 @@ Result<Value> Truncate(Interp& interp, const Value& self, const CallArgs& args) 
   return interp.NewString(cut + std::string(end));
 }
 
-void AppendPercentEncoded(std::string_view text, std::string_view safe, std::string& out) {
+// In a query string a blank is a plus and a slash is encoded.
+void AppendPercentEncoded(std::string_view text, bool query, std::string& out) {
   for (const char c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        std::string_view("_.-~").find(c) != std::string_view::npos ||
-                       safe.find(c) != std::string_view::npos;
-    if (plain) {
+                       (c == '/' && !query);
+    if (query && c == ' ') {
+      out += '+';
+    } else if (plain) {
       out += c;
     } else {
       out += fmt::format("%{:02X}", static_cast<uint8_t>(c));
@@ -232,16 +235,16 @@ Result<Value> UrlEncode(Interp& interp, const Value& self, const CallArgs& args)
   std::string out;
   if (!self.IsDict()) {
     TRY_ASSIGN(const std::string text, interp.Str(self));
-    AppendPercentEncoded(text, "/", out);
+    AppendPercentEncoded(text, false, out);
     return interp.NewString(std::move(out));
   }
   for (const auto& [key, item] : self.AsDict().entries()) {
     TRY_ASSIGN(const std::string name, interp.Str(key));
     TRY_ASSIGN(const std::string text, interp.Str(item));
     if (!out.empty()) out += '&';
-    AppendPercentEncoded(name, "", out);
+    AppendPercentEncoded(name, true, out);
     out += '=';
-    AppendPercentEncoded(text, "", out);
+    AppendPercentEncoded(text, true, out);
   }
   return interp.NewString(std::move(out));
 }

