@@ -26,7 +26,7 @@ namespace tandem::router {
 struct RouterOptions {
   std::string mode = "round-robin";
   std::string ns = "dynamo";
-  std::string only_model;  // empty: all
+  std::string only_model = {};  // empty: all
   bool enforce_disagg = false;
   Duration inhibit = std::chrono::seconds(3);
 };

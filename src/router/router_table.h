@@ -71,7 +71,7 @@ class RouterTable {
     uint64_t except = 0;                     // the worker that failed
     const std::string* connector = nullptr;  // only workers of this kv_connector
     bool paired = false;  // only prefill workers that share a kv_connector with a decode worker
-    std::span<const wire::TokenId> prompt;
+    std::span<const wire::TokenId> prompt = {};
   };
   // One worker of that role; inhibited ones only if there is no other. nullptr if there is none.
   const Worker* Pick(const ModelGroup& group, Role role, const PickOptions& options);
