@@ -275,8 +275,10 @@ class OptionParser {
     if (inline_value) words.push_back(*inline_value);
     const bool list = value.spec->type == OptionType::kList;
     // A value may start with one dash (-1), not with two. A list takes several words, but not where
-    // one of them could be the positional: there the option is repeated instead.
-    const bool many = list && !inline_value && SpecOf(out_.command_).positional.empty();
+    // the next one could be the positional: there the option is repeated instead.
+    const bool positional_due =
+        !SpecOf(out_.command_).positional.empty() && out_.positional_.empty();
+    const bool many = list && !inline_value && !positional_due;
     while (next_ < arguments_.size() && (words.empty() || many) &&
            !arguments_[next_].starts_with("--"))
       words.push_back(arguments_[next_++]);
@@ -287,7 +289,7 @@ class OptionParser {
       value.text = words.front();
       return CheckValue(*value.spec, shown, value.text);
     }
-    if (value.source != Source::kCommandLine || many) value.list.clear();
+    if (value.source != Source::kCommandLine) value.list.clear();
     value.source = Source::kCommandLine;
     for (const std::string& word : words)
       for (std::string& part : value.spec->choices.empty() ? std::vector{word} : Split(word, ',')) {

@@ -87,6 +87,8 @@ TEST(Options, ReadsListsSizesAndNegativeNumbers) {
   ASSERT_TRUE(serve) << ErrorOf(serve);
   EXPECT_EQ(serve->positional(), "m.gguf");
   EXPECT_EQ(serve->List("served-model-name"), (Words{"a", "b"}));
+  EXPECT_EQ(Parse(kServe, {"m.gguf", "--served-model-name", "a", "b"})->List("served-model-name"),
+            (Words{"a", "b"}));
   EXPECT_EQ(Parse(kWorker, {"--kv-transports", "tcp"})->List("kv-transports"), Words{"tcp"});
   EXPECT_FALSE(Parse(kWorker, {"--kv-transports", "shm,pigeon"}));
   EXPECT_EQ(ParseSize("2k"), 2000);
@@ -114,7 +116,8 @@ TEST(Options, FrontendAndWorkerUseEveryOption) {
   // Read where the process is set up.
   const Words process = {"drain-timeout", "status-fd"};
   EXPECT_EQ(frontend->Unread(), process);
-  const auto worker = Parse(kWorker, {"--engine", "mock", "--kv-transfer-config", "{}"});
+  const auto worker = Parse(
+      kWorker, {"--engine", "mock", "--kv-transfer-config", std::string(kTransferConfigExample)});
   ASSERT_TRUE(worker) << ErrorOf(worker);
   ASSERT_TRUE(CheckWorkerSyntax(*worker));
   const auto options = MakeWorkerOptions(*worker);
