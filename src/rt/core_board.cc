@@ -112,7 +112,8 @@ struct CoreBoard::Impl {
   int fd = -1;
   Board* board = nullptr;
   int seat = -1;
-  int cores = 1;
+  int machine_cores = 1;       // what the interested workers divide
+  int cores = 1;               // what this one can use of them
   std::vector<int> cpus;       // the order of claiming: those held last come first
   std::vector<uint64_t> held;  // the claims on the first so many of them
   uint64_t next_liveness_check = 0;
@@ -186,8 +187,10 @@ Result<std::unique_ptr<CoreBoard>> CoreBoard::Open(const CoreBoardOptions& optio
   std::erase_if(impl->cpus, [](int cpu) { return cpu < 0 || cpu >= kMaxCpus; });
   if (impl->cpus.empty())
     return Err(Code::kInvalidArgument, "the core board needs CPUs in 0..{}", kMaxCpus - 1);
-  const int limit = options.max_cores > 0 ? options.max_cores : AvailableCores();
-  impl->cores = std::min(limit, static_cast<int>(impl->cpus.size()));
+  impl->machine_cores =
+      options.cpus.empty() ? AvailableCores() : static_cast<int>(impl->cpus.size());
+  impl->cores = options.max_cores > 0 ? std::min(options.max_cores, impl->machine_cores)
+                                      : impl->machine_cores;
   // The layout's version is part of the name: boards of different layouts do not meet.
   TRY(impl->Map(fmt::format("{}/tandem-cores-1-{}", options.directory, geteuid())));
   TRY(impl->TakeSeat());
@@ -212,7 +215,7 @@ void CoreBoard::Impl::ForgetDeadNeighbours(uint64_t now) {
   }
 }
 
-// This worker's part of its cores: equal parts, what is left over to the lowest seats; at least 1.
+// This worker's part of the cores: equal parts, what is left over to the lowest seats; at least 1.
 int CoreBoard::Impl::Share(uint64_t now, int* interested) {
   int workers = 1;
   int rank = 0;
@@ -224,7 +227,8 @@ int CoreBoard::Impl::Share(uint64_t now, int* interested) {
   }
   if (interested != nullptr) *interested = workers;
   if (workers > 1) ForgetDeadNeighbours(now);
-  return std::max(1, cores / workers + (rank < cores % workers ? 1 : 0));
+  const int share = machine_cores / workers + (rank < machine_cores % workers ? 1 : 0);
+  return std::clamp(share, 1, cores);
 }
 
 // Whether a live worker waits with a lower ticket for cores that we would take.

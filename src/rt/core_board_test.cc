@@ -73,6 +73,19 @@ TEST_F(Board, TwoWorkersWithWorkShare) {
   second->Release();
 }
 
+TEST_F(Board, AWorkerWithFewThreadsKeepsThemWhereThereIsRoom) {
+  auto small = CoreBoard::Open({folder_, {0, 1, 2, 3, 4, 5}, 2});
+  ASSERT_TRUE(small);
+  EXPECT_EQ((*small)->cores(), 2);
+  const auto other = Open({0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(other->Acquire(6), 6);
+  other->Release();
+  EXPECT_EQ((*small)->Acquire(6), 2);
+  EXPECT_EQ(other->Acquire(6), 3);
+  other->Release();
+  (*small)->Release();
+}
+
 TEST_F(Board, WorkersOnOtherCpusDoNotMatter) {
   const auto first = Open({0, 1});
   const auto second = Open({2, 3});
