@@ -232,8 +232,9 @@ TEST_P(ProcessTest, OwnerThatHangsIsGivenUp) {
   Outcome outcome;
   ASSERT_TRUE(runtime.RunTask(
       PullAll(&runtime, &reader, note, &outcome, [&owner] { owner.Signal(SIGSTOP); })));
-  EXPECT_EQ(outcome.code, Code::kConnectionLost);
-  EXPECT_LT(outcome.seconds, 3.0);
+  EXPECT_TRUE(outcome.code == Code::kConnectionLost || outcome.code == Code::kUnavailable)
+      << CodeName(outcome.code);
+  EXPECT_LT(outcome.seconds, 5.0);
   ASSERT_TRUE(runtime.RunTask(reader.Stop()));
 }
 

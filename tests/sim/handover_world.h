@@ -23,7 +23,7 @@
 
 namespace tandem::xfer::handover {
 
-inline constexpr size_t kBlockBytes = 2048;
+inline constexpr size_t kBlockBytes = 1024;
 
 // What a block's bytes must be: nothing but this (incarnation, block, generation) looks like it.
 uint64_t ContentWord(uint64_t incarnation, const kv::BlockRef& ref, size_t word);
