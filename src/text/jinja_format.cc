@@ -98,7 +98,7 @@ Result<std::string> Apply(Interp& interp, const Value& value, Spec spec, char de
     if (spec.type == 's') {
       TRY_ASSIGN(text, interp.Str(value));
     } else {
-      AppendRepr(value, size_t{1} << 24, text);
+      AppendRepr(value, interp.memory_left(), text);
     }
     if (spec.precision) text.resize(OffsetOfCodePoint(text, *spec.precision));
     numeric = number && spec.type == 's';
@@ -237,7 +237,7 @@ Result<std::string> ReplacementField(Interp& interp, std::string_view inside, co
   if (!conversion.empty()) {
     std::string text;
     if (conversion == "r") {
-      AppendRepr(value, size_t{1} << 24, text);
+      AppendRepr(value, interp.memory_left(), text);
     } else {
       TRY_ASSIGN(text, interp.Str(value));
     }

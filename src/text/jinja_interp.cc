@@ -81,7 +81,7 @@ Status Interp::CheckDepth() const {
 }
 
 Status Interp::Charge(size_t bytes) {
-  if (bytes <= limits_.memory_bytes - memory_) {
+  if (bytes <= memory_left()) {
     memory_ += bytes;
     return {};
   }
@@ -167,8 +167,7 @@ bool Interp::IsTrue(const Value& value) const {
 
 Result<std::string> Interp::Str(const Value& value) {
   std::string out;
-  const size_t left = limits_.memory_bytes - memory_;
-  AppendStr(value, left, out);
+  AppendStr(value, memory_left(), out);
   TRY(Charge(out.size()));
   return out;
 }
@@ -179,11 +178,12 @@ Result<std::vector<Value>> Interp::ItemsOf(const Value& value) {
       return std::vector<Value>();
     case Value::Kind::kList:
     case Value::Kind::kTuple:
-      TRY(Charge(value.Items().size() * sizeof(Value)));
+      // A copy of references that lives as long as the loop over it: time counts, not memory.
+      TRY(Step(value.Items().size() / 16));
       return value.Items();
     case Value::Kind::kDict: {
       std::vector<Value> keys;
-      TRY(Charge(value.AsDict().size() * sizeof(Value)));
+      TRY(Step(value.AsDict().size() / 16));
       for (const auto& [key, item] : value.AsDict().entries()) keys.push_back(key);
       return keys;
     }

@@ -39,6 +39,7 @@ class Interp {
   // Budgets. Charge comes before the memory is used, where its size is known.
   Status Step(uint64_t count = 1);
   Status Charge(size_t bytes);
+  size_t memory_left() const { return limits_.memory_bytes - memory_; }
 
   // New values, charged and bounded in depth.
   Result<Value> NewString(std::string text, bool safe = false);

@@ -98,6 +98,7 @@ Result<Value> ToJsonFilter(Interp& interp, const Value& self, const CallArgs& ar
   TRY_ASSIGN(const BoundArgs bound,
              BoundArgs::Bind(args, {"ensure_ascii", "indent", "separators", "sort_keys"}));
   ToJsonOptions options;
+  options.max_bytes = interp.memory_left();
   options.ensure_ascii = bound.Has(0) && interp.IsTrue(*bound.At(0));
   options.sort_keys = bound.Has(3) && interp.IsTrue(*bound.At(3));
   if (bound.Has(1) && !bound.At(1)->IsNone()) {
