@@ -51,6 +51,9 @@ ExecImage MakeImage(const ChildSpec& spec) {
   // SIGKILL: a child that hangs must not outlive its supervisor either.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above took effect
+  // The parent's handlers write to the parent's pipes, which the child still shares: a signal that
+  // comes before exec has to end this child, not to be heard by the parent.
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -105,9 +108,14 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildSpec& spec)
     return Err(Code::kResourceExhausted, "cannot make a pipe: {}", std::strerror(errno));
   }
   const pid_t parent = getpid();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
   if (pid == 0) RunChild(image, parent, status[1], log[1]);
   const int fork_errno = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(status[1]);
   close(log[1]);
   fcntl(status[0], F_SETFL, O_NONBLOCK);

@@ -60,7 +60,10 @@ rt::Task<Status> Supervisor::Run(rt::CancelToken stop, Duration grace) {
       if (ended) ended = Step(*entry);
     if (ended) (void)co_await runtime_.Sleep(kPoll, stop);
   }
-  co_await StopAll(grace);
+  const std::span entries(entries_);
+  if (entries.empty()) co_return ended;
+  co_await Stop(entries.first(1), grace);
+  co_await Stop(entries.subspan(1), grace);
   co_return ended;
 }
 
@@ -127,13 +130,13 @@ void Supervisor::ReadPipes(Entry& entry) {
   }
 }
 
-rt::Task<void> Supervisor::StopAll(Duration grace) {
+rt::Task<void> Supervisor::Stop(std::span<const std::unique_ptr<Entry>> entries, Duration grace) {
   const MonoTime deadline = runtime_.Now() + grace;
-  for (const auto& entry : entries_)
+  for (const auto& entry : entries)
     if (entry->process) entry->process->Signal(SIGTERM);
   while (runtime_.Now() < deadline) {
     bool any = false;
-    for (const auto& entry : entries_) {
+    for (const auto& entry : entries) {
       if (!entry->process) continue;
       const bool ended = entry->process->ExitStatus().has_value();
       ReadPipes(*entry);
@@ -143,7 +146,7 @@ rt::Task<void> Supervisor::StopAll(Duration grace) {
     if (!any) co_return;
     co_await runtime_.Sleep(kPoll);
   }
-  for (const auto& entry : entries_) {
+  for (const auto& entry : entries) {
     if (!entry->process) continue;
     LOG_WARN("{} did not end within {} s of SIGTERM: killing it", entry->child.name,
              ToSeconds(grace));

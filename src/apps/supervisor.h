@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,10 @@ class Supervisor {
 
   // The child starts with Run.
   SupervisedChild& Add(std::string name, ChildSpec spec);
-  // Runs until `stop` fires and every child has ended (SIGTERM first, SIGKILL after `grace`), or
-  // until a child fails that has never been ready: its own last words are the error.
+  // Runs until `stop` fires and every child has ended, or until a child fails that has never been
+  // ready: its own last words are the error. The child that was added first is stopped first, and
+  // the others once it has ended: a frontend can finish what its workers are still doing. Each gets
+  // SIGTERM, and SIGKILL after `grace`.
   rt::Task<Status> Run(rt::CancelToken stop, Duration grace);
   bool AllReady() const;
 
@@ -59,7 +62,7 @@ class Supervisor {
   Status Step(Entry& entry);
   Status OnExit(Entry& entry, int exit_status);
   void ReadPipes(Entry& entry);
-  rt::Task<void> StopAll(Duration grace);
+  rt::Task<void> Stop(std::span<const std::unique_ptr<Entry>> entries, Duration grace);
 
   rt::Runtime& runtime_;
   std::function<void(const std::string&)> on_log_;

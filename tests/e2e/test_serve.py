@@ -66,7 +66,7 @@ def test_a_taken_port_is_explained(folder):
         process = Process(["serve", str(TINY), "--http-port", port], folder)
         assert process.child.wait(20) == 1
         process.reader.join(5)
-        assert port in process.output() and "--http-port" in process.output(), process.output()
+        assert port in process.output() and "choose another" in process.output(), process.output()
         process.end()
 
 
