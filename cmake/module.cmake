@@ -1,3 +1,5 @@
+configure_file(${CMAKE_CURRENT_LIST_DIR}/source_dir.cc.in ${CMAKE_BINARY_DIR}/source_dir.cc @ONLY)
+
 # tandem_module(NAME DEPS...): static library tandem_NAME from src/NAME/*.cc and the test binary
 # NAME_test from src/NAME/*_test.cc. Sources are globbed so that adding a file is enough.
 function(tandem_module name)
@@ -19,12 +21,10 @@ function(tandem_module name)
   endforeach()
   target_link_libraries(tandem_${name} ${scope} fmt::fmt Threads::Threads ${arg_LIBS})
   if(tests AND NOT TANDEM_FUZZ)
-    add_executable(${name}_test ${tests})
+    add_executable(${name}_test ${tests} ${CMAKE_BINARY_DIR}/source_dir.cc)
     target_link_libraries(${name}_test PRIVATE tandem_${name} gtest gtest_main)
     foreach(dep ${arg_TEST_DEPS})
       target_link_libraries(${name}_test PRIVATE tandem_${dep})
     endforeach()
-    target_compile_definitions(${name}_test PRIVATE
-      TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   endif()
 endfunction()
