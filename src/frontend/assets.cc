@@ -104,6 +104,8 @@ rt::Task<void> AssetCache::RunLoad(wire::ModelCard card, std::string key,
   if (load->result) {
     Keep(key, *load->result);
   } else {
+    // Whatever it was, the client's request is not at fault.
+    load->result.error().code = Code::kUnavailable;
     load->result.error().message = fmt::format("the tokenizer of '{}' could not be loaded: {}",
                                                card.name, load->result.error().message);
     LOG_WARN("{}", load->result.error().message);

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "frontend/assets.h"
+#include "frontend/request.h"
 #include "text/byte_alphabet.h"
 #include "text/tokenizer_spec.h"
 
