@@ -15,33 +15,47 @@ namespace tandem::model {
 inline constexpr int kVectorGroup = 6;
 inline constexpr int kWidenFrom = 2 * kVectorGroup;
 
-// scores[r * kSpanKeys + tile * 16 + key] for T tiles that follow each other.
+// scores[r * kSpanKeys + tile * 16 + key] for T tiles that follow each other. Fetches `next`
+// meanwhile: tiles lie in different blocks, where the hardware cannot foresee them.
 template <class S, class Format, int R, int T>
 TANDEM_SIMD void ScoreTiles(const float* q, size_t head_dim, const std::byte* const* tiles,
-                            size_t k_stride, float* scores) {
+                            const std::byte* const* next, size_t k_stride, float* scores) {
   constexpr int kW = kWide<S>;
   const typename Format::Element* k[T];
   typename S::V acc[R][T][kW];
-  TANDEM_UNROLL for (int t = 0; t < T; ++t) {
+  TANDEM_UNROLL
+  for (int t = 0; t < T; ++t) {
     k[t] = reinterpret_cast<const typename Format::Element*>(tiles[t]);
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int w = 0; w < kW; ++w)
-        acc[r][t][w] = S::Zero();
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int w = 0; w < kW; ++w) acc[r][t][w] = S::Zero();
+    }
   }
   for (size_t d = 0; d < head_dim; ++d) {
-    TANDEM_UNROLL for (int t = 0; t < T; ++t) {
+    TANDEM_UNROLL
+    for (int t = 0; t < T; ++t) {
       typename S::V keys[kW];
-      TANDEM_UNROLL for (int w = 0; w < kW; ++w) keys[w] =
-          Format::Load(k[t] + d * k_stride + w * S::kLanes);
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int w = 0; w < kW; ++w) keys[w] = Format::Load(k[t] + d * k_stride + w * S::kLanes);
+      S::Prefetch(next[t] + d * k_stride * sizeof(typename Format::Element));
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
         const typename S::V value = S::Set1(q[r * head_dim + d]);
-        TANDEM_UNROLL for (int w = 0; w < kW; ++w) acc[r][t][w] =
-            S::Fma(value, keys[w], acc[r][t][w]);
+        TANDEM_UNROLL
+        for (int w = 0; w < kW; ++w) acc[r][t][w] = S::Fma(value, keys[w], acc[r][t][w]);
       }
     }
   }
-  TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int t = 0; t < T; ++t)
-      TANDEM_UNROLL for (int w = 0; w < kW; ++w)
-          S::Store(scores + r * kSpanKeys + t * kTileKeys + w * S::kLanes, acc[r][t][w]);
+  TANDEM_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TANDEM_UNROLL
+    for (int t = 0; t < T; ++t) {
+      TANDEM_UNROLL
+      for (int w = 0; w < kW; ++w)
+        S::Store(scores + r * kSpanKeys + t * kTileKeys + w * S::kLanes, acc[r][t][w]);
+    }
+  }
 }
 
 // out[r][0 .. 16 C) += the sum over keys [begin, end) of p[r][key] * v[key], in key order.
@@ -50,25 +64,51 @@ TANDEM_SIMD void WeighColumns(const float* p, const std::byte* const* tiles, int
                               size_t head_dim, size_t column, float* out) {
   constexpr int kN = C * kWide<S>;
   typename S::V acc[R][kN];
-  TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int n = 0; n < kN; ++n) acc[r][n] =
-      S::Load(out + r * head_dim + column + n * S::kLanes);
+  TANDEM_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TANDEM_UNROLL
+    for (int n = 0; n < kN; ++n) acc[r][n] = S::Load(out + r * head_dim + column + n * S::kLanes);
+  }
   for (int key = begin; key < end;) {
     const int stop = key / kTileKeys * kTileKeys + kTileKeys < end
                          ? key / kTileKeys * kTileKeys + kTileKeys
                          : end;
-    const auto* v = reinterpret_cast<const typename Format::Element*>(tiles[key / kTileKeys]) +
-                    static_cast<size_t>(key % kTileKeys) * head_dim + column;
-    for (; key < stop; ++key, v += head_dim) {
-      typename S::V weights[R];
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) weights[r] = S::Set1(p[r * kSpanKeys + key]);
-      TANDEM_UNROLL for (int n = 0; n < kN; ++n) {
-        const typename S::V value = Format::Load(v + n * S::kLanes);
-        TANDEM_UNROLL for (int r = 0; r < R; ++r) acc[r][n] = S::Fma(weights[r], value, acc[r][n]);
+    const size_t at = static_cast<size_t>(key % kTileKeys) * head_dim + column;
+    const auto* v = reinterpret_cast<const typename Format::Element*>(tiles[key / kTileKeys]) + at;
+    const auto* next = reinterpret_cast<const typename Format::Element*>(
+                           tiles[stop < end ? stop / kTileKeys : key / kTileKeys]) +
+                       at;
+    for (; key < stop; ++key, v += head_dim, next += head_dim) {
+      S::Prefetch(next);
+      // Whichever of weights and values are fewer stay in registers.
+      if constexpr (R < kN) {
+        typename S::V weights[R];
+        TANDEM_UNROLL
+        for (int r = 0; r < R; ++r) weights[r] = S::Set1(p[r * kSpanKeys + key]);
+        TANDEM_UNROLL
+        for (int n = 0; n < kN; ++n) {
+          const typename S::V value = Format::Load(v + n * S::kLanes);
+          TANDEM_UNROLL
+          for (int r = 0; r < R; ++r) acc[r][n] = S::Fma(weights[r], value, acc[r][n]);
+        }
+      } else {
+        typename S::V values[kN];
+        TANDEM_UNROLL
+        for (int n = 0; n < kN; ++n) values[n] = Format::Load(v + n * S::kLanes);
+        TANDEM_UNROLL
+        for (int r = 0; r < R; ++r) {
+          const typename S::V weight = S::Set1(p[r * kSpanKeys + key]);
+          TANDEM_UNROLL
+          for (int n = 0; n < kN; ++n) acc[r][n] = S::Fma(weight, values[n], acc[r][n]);
+        }
       }
     }
   }
-  TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int n = 0; n < kN; ++n)
-      S::Store(out + r * head_dim + column + n * S::kLanes, acc[r][n]);
+  TANDEM_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TANDEM_UNROLL
+    for (int n = 0; n < kN; ++n) S::Store(out + r * head_dim + column + n * S::kLanes, acc[r][n]);
+  }
 }
 
 template <class S, class Format, int R>
@@ -76,11 +116,14 @@ void Scores(const float* q, size_t head_dim, const std::byte* const* tiles, int 
             size_t k_stride, float* scores) {
   constexpr int kTogether = R <= kVectorGroup / 2 ? 2 : 1;
   int tile = 0;
-  for (; tile + kTogether <= count; tile += kTogether)
-    ScoreTiles<S, Format, R, kTogether>(q, head_dim, tiles + tile, k_stride,
+  for (; tile + kTogether <= count; tile += kTogether) {
+    const int next = tile + 2 * kTogether <= count ? tile + kTogether : tile;
+    ScoreTiles<S, Format, R, kTogether>(q, head_dim, tiles + tile, tiles + next, k_stride,
                                         scores + tile * kTileKeys);
+  }
   for (; tile < count; ++tile)
-    ScoreTiles<S, Format, R, 1>(q, head_dim, tiles + tile, k_stride, scores + tile * kTileKeys);
+    ScoreTiles<S, Format, R, 1>(q, head_dim, tiles + tile, tiles + tile, k_stride,
+                                scores + tile * kTileKeys);
 }
 
 template <class S, class Format, int R>
@@ -112,21 +155,28 @@ TANDEM_SIMD void Softmax(float* scores, int count, float* max, float* sum) {
   const int padded = (count + 15) / 16 * 16;
   for (int i = count; i < padded; ++i) scores[i] = -__builtin_inff();
   typename S::V largest[kW];
-  TANDEM_UNROLL for (int w = 0; w < kW; ++w) largest[w] = S::Load(scores + w * S::kLanes);
-  for (int i = 16; i < padded; i += 16)
-    TANDEM_UNROLL for (int w = 0; w < kW; ++w) largest[w] =
-        S::Max(largest[w], S::Load(scores + i + w * S::kLanes));
+  TANDEM_UNROLL
+  for (int w = 0; w < kW; ++w) largest[w] = S::Load(scores + w * S::kLanes);
+  for (int i = 16; i < padded; i += 16) {
+    TANDEM_UNROLL
+    for (int w = 0; w < kW; ++w)
+      largest[w] = S::Max(largest[w], S::Load(scores + i + w * S::kLanes));
+  }
   *max = S::ReduceMax(largest);
   const typename S::V top = S::Set1(*max);
   typename S::V total[kW];
-  TANDEM_UNROLL for (int w = 0; w < kW; ++w) total[w] = S::Zero();
-  for (int i = 0; i < padded; i += 16) TANDEM_UNROLL for (int w = 0; w < kW; ++w) {
+  TANDEM_UNROLL
+  for (int w = 0; w < kW; ++w) total[w] = S::Zero();
+  for (int i = 0; i < padded; i += 16) {
+    TANDEM_UNROLL
+    for (int w = 0; w < kW; ++w) {
       float* at = scores + i + w * S::kLanes;
       const typename S::V below = S::Sub(S::Load(at), top);
       const typename S::V p = S::ZeroWhereLess(below, S::Set1(-87.0F), Exp<S>(below));
       S::Store(at, p);
       total[w] = S::Add(total[w], p);
     }
+  }
   *sum = S::ReduceAdd(total);
 }
 

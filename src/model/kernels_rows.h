@@ -37,11 +37,15 @@ template <class S>
 void RmsNorm(const float* x, const float* weight, size_t n, float epsilon, float* y) {
   constexpr int kW = kWide<S>;
   typename S::V squares[kW];
-  TANDEM_UNROLL for (int w = 0; w < kW; ++w) squares[w] = S::Zero();
-  for (size_t i = 0; i < n; i += 16) TANDEM_UNROLL for (int w = 0; w < kW; ++w) {
+  TANDEM_UNROLL
+  for (int w = 0; w < kW; ++w) squares[w] = S::Zero();
+  for (size_t i = 0; i < n; i += 16) {
+    TANDEM_UNROLL
+    for (int w = 0; w < kW; ++w) {
       const typename S::V v = S::Load(x + i + w * S::kLanes);
       squares[w] = S::Fma(v, v, squares[w]);
     }
+  }
   const float mean = S::ReduceAdd(squares) / static_cast<float>(n);
   const typename S::V factor = S::Set1(1.0F / S::SquareRoot(mean + epsilon));
   for (size_t i = 0; i < n; i += S::kLanes)
@@ -53,7 +57,8 @@ template <class S>
 TANDEM_SIMD int32_t StoreHalfBlock(const float* x, float inverse, int8_t* q) {
   constexpr int kW = kWide<S>;
   typename S::V rounded[kW];
-  TANDEM_UNROLL for (int w = 0; w < kW; ++w) {
+  TANDEM_UNROLL
+  for (int w = 0; w < kW; ++w) {
     const typename S::V v = S::Mul(S::Load(x + w * S::kLanes), S::Set1(inverse));
     const typename S::V shifted = S::Add(v, S::Set1(kRound));
     S::StoreLowBytes(q + w * S::kLanes, shifted);
@@ -70,8 +75,10 @@ void Quantize(const float* x, size_t n, const QuantizedRow& row) {
   constexpr int kW = kWide<S>;
   for (size_t block = 0; block < n / kBlock; ++block, x += kBlock) {
     typename S::V largest[kW];
-    TANDEM_UNROLL for (int w = 0; w < kW; ++w) largest[w] =
-        S::Max(S::Abs(S::Load(x + w * S::kLanes)), S::Abs(S::Load(x + 16 + w * S::kLanes)));
+    TANDEM_UNROLL
+    for (int w = 0; w < kW; ++w)
+      largest[w] =
+          S::Max(S::Abs(S::Load(x + w * S::kLanes)), S::Abs(S::Load(x + 16 + w * S::kLanes)));
     const float a = S::ReduceMax(largest);
     const bool zero = !(a >= 1e-30F);
     const float d = zero ? 0.0F : a / 127.0F;

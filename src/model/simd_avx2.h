@@ -16,7 +16,8 @@ namespace tandem::model {
 
 struct Avx2 {
   static constexpr int kLanes = 8;
-  static constexpr int kMaxRows = 4;
+  static constexpr int kMaxRows = 6;
+  static constexpr size_t kNibblesAhead = 4096;
   using V = __m256;
   using I = __m256i;
 
@@ -24,7 +25,14 @@ struct Avx2 {
   TANDEM_SIMD V Set1(float x) { return _mm256_set1_ps(x); }
   TANDEM_SIMD V Load(const float* p) { return _mm256_loadu_ps(p); }
   TANDEM_SIMD void Store(float* p, V v) { _mm256_storeu_ps(p, v); }
-  TANDEM_SIMD V LoadHalf(const uint16_t* p) { return _mm256_cvtph_ps(Load128(p)); }
+  // The form with a memory operand is half again as slow on some CPUs (Zen 1), so the load is kept
+  // apart from the conversion.
+  TANDEM_SIMD V LoadHalf(const uint16_t* p) {
+    V result;
+    const __m128i halves = Load128(p);
+    asm("vcvtph2ps %1, %0" : "=x"(result) : "x"(halves));
+    return result;
+  }
   TANDEM_SIMD void StoreHalf(uint16_t* p, V v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                      _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -81,40 +89,56 @@ struct Avx2 {
   TANDEM_SIMD void DotNibbles(const std::byte* w, const int8_t* x, size_t stride, I (&out)[R][G]) {
     const I mask = _mm256_set1_epi8(15);
     I acc[R][G];
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) acc[r][g] =
-        _mm256_setzero_si256();
-    TANDEM_UNROLL for (int quad = 0; quad < 4; ++quad) {
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) acc[r][g] = _mm256_setzero_si256();
+    }
+    TANDEM_UNROLL
+    for (int quad = 0; quad < 4; ++quad) {
       I low[G];
       I high[G];
-      TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) {
         const I packed = Load256(w + quad * 128 + g * 32);
         low[g] = _mm256_and_si256(packed, mask);
         high[g] = _mm256_and_si256(_mm256_srli_epi16(packed, 4), mask);
       }
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
         const I x_low = Broadcast4(x + r * stride + quad * 4);
         const I x_high = Broadcast4(x + r * stride + 16 + quad * 4);
-        TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+        TANDEM_UNROLL
+        for (int g = 0; g < G; ++g) {
           acc[r][g] = _mm256_add_epi16(acc[r][g], _mm256_maddubs_epi16(low[g], x_low));
           acc[r][g] = _mm256_add_epi16(acc[r][g], _mm256_maddubs_epi16(high[g], x_high));
         }
       }
     }
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) out[r][g] =
-        _mm256_madd_epi16(acc[r][g], _mm256_set1_epi16(1));
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) out[r][g] = _mm256_madd_epi16(acc[r][g], _mm256_set1_epi16(1));
+    }
   }
 
   // |w| as the unsigned operand, x with w's sign as the other: a pair is at most 2 * 128 * 127.
   template <int R, int G>
   TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride,
                             const int32_t* /*sums*/, size_t /*sums_stride*/, I (&out)[R][G]) {
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) out[r][g] =
-        _mm256_setzero_si256();
-    TANDEM_UNROLL for (int quad = 0; quad < 8; ++quad) {
-      TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) out[r][g] = _mm256_setzero_si256();
+    }
+    TANDEM_UNROLL
+    for (int quad = 0; quad < 8; ++quad) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) {
         const I weights = Load256(w + quad * 128 + g * 32);
         const I magnitude = _mm256_abs_epi8(weights);
-        TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+        TANDEM_UNROLL
+        for (int r = 0; r < R; ++r) {
           const I signed_x = _mm256_sign_epi8(Broadcast4(x + r * stride + quad * 4), weights);
           const I pairs = _mm256_maddubs_epi16(magnitude, signed_x);
           out[r][g] = _mm256_add_epi32(out[r][g], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
@@ -128,21 +152,25 @@ struct Avx2 {
   template <int R, int G>
   TANDEM_SIMD void DotSixBits(const std::byte* w, int group, const int8_t* x, size_t stride,
                               const int32_t* half_sums, size_t sums_stride, I (&out)[R][G]) {
-    TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) {
       const I first = ScaleOf(w + kSixBitScales + (group + g) * 8);
       const I second = ScaleOf(w + kSixBitScales + kPanelOutputs + (group + g) * 8);
       const I offsets = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xAA);
       const I scales[2] = {_mm256_blend_epi16(first, _mm256_slli_epi32(first, 16), 0xAA),
                            _mm256_blend_epi16(second, _mm256_slli_epi32(second, 16), 0xAA)};
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
         const I sums = _mm256_set1_epi32(half_sums[r * sums_stride]);
         out[r][g] = _mm256_sub_epi32(_mm256_setzero_si256(),
                                      _mm256_slli_epi32(_mm256_madd_epi16(offsets, sums), 5));
       }
-      TANDEM_UNROLL for (int pair = 0; pair < 4; ++pair) {
+      TANDEM_UNROLL
+      for (int pair = 0; pair < 4; ++pair) {
         const I even = SixBits(w + (group + g) * 32, pair * 2);
         const I odd = SixBits(w + (group + g) * 32, pair * 2 + 1);
-        TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+        TANDEM_UNROLL
+        for (int r = 0; r < R; ++r) {
           const int8_t* xr = x + r * stride + pair * 8;
           const I sum = _mm256_add_epi16(_mm256_maddubs_epi16(even, Broadcast4(xr)),
                                          _mm256_maddubs_epi16(odd, Broadcast4(xr + 4)));

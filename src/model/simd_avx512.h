@@ -16,6 +16,7 @@ namespace tandem::model {
 struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kMaxRows = 8;
+  static constexpr size_t kNibblesAhead = 8192;
   using V = __m512;
   using I = __m512i;
 
@@ -74,20 +75,27 @@ struct Avx512 {
   template <int R, int G>
   TANDEM_SIMD void DotNibbles(const std::byte* w, const int8_t* x, size_t stride, I (&out)[R][G]) {
     const I mask = _mm512_set1_epi8(15);
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) out[r][g] =
-        _mm512_setzero_si512();
-    TANDEM_UNROLL for (int quad = 0; quad < 4; ++quad) {
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) out[r][g] = _mm512_setzero_si512();
+    }
+    TANDEM_UNROLL
+    for (int quad = 0; quad < 4; ++quad) {
       I low[G];
       I high[G];
-      TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) {
         const I packed = Load512(w + quad * 128 + g * 64);
         low[g] = _mm512_and_si512(packed, mask);
         high[g] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
       }
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
         const I x_low = Broadcast4(x + r * stride + quad * 4);
         const I x_high = Broadcast4(x + r * stride + 16 + quad * 4);
-        TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+        TANDEM_UNROLL
+        for (int g = 0; g < G; ++g) {
           out[r][g] = _mm512_dpbusd_epi32(out[r][g], low[g], x_low);
           out[r][g] = _mm512_dpbusd_epi32(out[r][g], high[g], x_high);
         }
@@ -99,14 +107,21 @@ struct Avx512 {
   template <int R, int G>
   TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride, const int32_t* sums,
                             size_t sums_stride, I (&out)[R][G]) {
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) TANDEM_UNROLL for (int g = 0; g < G; ++g) out[r][g] =
-        _mm512_set1_epi32(-128 * sums[r * sums_stride]);
-    TANDEM_UNROLL for (int quad = 0; quad < 8; ++quad) {
-      TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) out[r][g] = _mm512_set1_epi32(-128 * sums[r * sums_stride]);
+    }
+    TANDEM_UNROLL
+    for (int quad = 0; quad < 8; ++quad) {
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) {
         const I weights = _mm512_xor_si512(Load512(w + quad * 128 + g * 64),
                                            _mm512_set1_epi8(static_cast<char>(0x80)));
-        TANDEM_UNROLL for (int r = 0; r < R; ++r) out[r][g] =
-            _mm512_dpbusd_epi32(out[r][g], weights, Broadcast4(x + r * stride + quad * 4));
+        TANDEM_UNROLL
+        for (int r = 0; r < R; ++r)
+          out[r][g] =
+              _mm512_dpbusd_epi32(out[r][g], weights, Broadcast4(x + r * stride + quad * 4));
       }
     }
   }
@@ -114,23 +129,30 @@ struct Avx512 {
   template <int R, int G>
   TANDEM_SIMD void DotSixBits(const std::byte* w, int group, const int8_t* x, size_t stride,
                               const int32_t* half_sums, size_t sums_stride, I (&out)[R][G]) {
-    TANDEM_UNROLL for (int g = 0; g < G; ++g) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) {
       const I first = ScaleOf(w + kSixBitScales + (group + g) * 16);
       const I second = ScaleOf(w + kSixBitScales + kPanelOutputs + (group + g) * 16);
       I halves[R][2];
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) {
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
         // The offset of 32 comes off each half's sum: low and high int16 of half_sums.
         const int32_t sums = half_sums[r * sums_stride];
         halves[r][0] = _mm512_set1_epi32(-32 * static_cast<int16_t>(sums & 0xFFFF));
         halves[r][1] = _mm512_set1_epi32(-32 * (sums >> 16));
       }
-      TANDEM_UNROLL for (int quad = 0; quad < 8; ++quad) {
+      TANDEM_UNROLL
+      for (int quad = 0; quad < 8; ++quad) {
         const I weights = SixBits(w + (group + g) * 64, quad);
-        TANDEM_UNROLL for (int r = 0; r < R; ++r) halves[r][quad / 4] = _mm512_dpbusd_epi32(
-            halves[r][quad / 4], weights, Broadcast4(x + r * stride + quad * 4));
+        TANDEM_UNROLL
+        for (int r = 0; r < R; ++r)
+          halves[r][quad / 4] = _mm512_dpbusd_epi32(halves[r][quad / 4], weights,
+                                                    Broadcast4(x + r * stride + quad * 4));
       }
-      TANDEM_UNROLL for (int r = 0; r < R; ++r) out[r][g] = _mm512_add_epi32(
-          _mm512_mullo_epi32(halves[r][0], first), _mm512_mullo_epi32(halves[r][1], second));
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r)
+        out[r][g] = _mm512_add_epi32(_mm512_mullo_epi32(halves[r][0], first),
+                                     _mm512_mullo_epi32(halves[r][1], second));
     }
   }
 

@@ -33,6 +33,7 @@ inline float FusedMultiplyAdd(float a, float b, float c) {
 struct Plain {
   static constexpr int kLanes = 16;
   static constexpr int kMaxRows = 4;
+  static constexpr size_t kNibblesAhead = 0;
   struct V {
     float lane[16];
   };
