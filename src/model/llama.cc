@@ -61,7 +61,7 @@ LlamaModel::LlamaModel(Parts parts)
 }
 
 std::string LlamaModel::NumericsId() const {
-  constexpr int kKernelVersion = 1;
+  constexpr int kKernelVersion = 2;
   return fmt::format("{}-{}-k{}", ops_.name,
                      parts_.kv_layout.dtype == KvDtype::kFloat16 ? "f16" : "f32", kKernelVersion);
 }
@@ -70,6 +70,7 @@ Status LlamaModel::ReserveScratch(int max_tokens, int max_logit_rows) {
   max_tokens_ = static_cast<size_t>(std::max(max_tokens, 1));
   max_logit_rows_ = static_cast<size_t>(std::max(max_logit_rows, 0));
   own_.assign(static_cast<size_t>(parts_.max_threads), {});
+  own_rest_.assign(own_.size(), {});
   const auto carve = [&](std::byte* at) {
     Carver carver(at);
     residual_ = carver.Floats(max_tokens_ * embedding_);
@@ -80,9 +81,14 @@ Status LlamaModel::ReserveScratch(int max_tokens, int max_logit_rows) {
     sine_ = carver.Floats(max_tokens_ * head_dim_);
     const size_t rows = std::max(max_tokens_, max_logit_rows_);
     shared_ = Activations(carver.Take(Activations::Bytes(rows, widest_)), rows, widest_);
+    shared_rest_ = Activations(carver.Take(Activations::Bytes(max_tokens_, embedding_)),
+                               max_tokens_, embedding_);
     for (Activations& own : own_)
       own = Activations(carver.Take(Activations::Bytes(kRowsForEach, widest_)), kRowsForEach,
                         widest_);
+    for (Activations& own : own_rest_)
+      own = Activations(carver.Take(Activations::Bytes(kRowsForEach, embedding_)), kRowsForEach,
+                        embedding_);
     return carver.used();
   };
   TRY_ASSIGN(scratch_, Mapping::Anonymous(carve(nullptr)));
@@ -176,7 +182,8 @@ void LlamaModel::Embed(const TeamMember& member) {
 
 template <class Fill>
 Activations LlamaModel::Prepare(TeamMember& member, size_t rows,
-                                std::initializer_list<const PackedMatrix*> readers, Fill fill) {
+                                std::initializer_list<const PackedMatrix*> readers, Fill fill,
+                                bool with_rest) {
   bool floats = false;
   bool quantized = false;
   for (const PackedMatrix* reader : readers) (reader->quantized() ? quantized : floats) = true;
@@ -188,10 +195,26 @@ Activations LlamaModel::Prepare(TeamMember& member, size_t rows,
     float* buffer = x.Values(row);
     const float* values = fill(row, buffer);
     if (quantized) ops_.quantize(values, x.width(), x.Quantized(row));
+    if (with_rest) PrepareRest(values, row, x, Rest(member, rows));
     if (floats && values != buffer) std::memcpy(buffer, values, x.width() * sizeof(float));
   }
   if (!for_each) member.Barrier();
   return x;
+}
+
+Activations LlamaModel::Rest(const TeamMember& member, size_t rows) const {
+  return (rows <= kRowsForEach ? own_rest_[static_cast<size_t>(member.index())] : shared_rest_)
+      .WithWidth(embedding_);
+}
+
+void LlamaModel::PrepareRest(const float* values, size_t row, const Activations& x,
+                             const Activations& rest) const {
+  const QuantizedRow quantized = x.Quantized(row);
+  float* left = rest.Values(row);
+  for (size_t block = 0; block < x.width() / kBlock; ++block)
+    for (size_t i = block * kBlock; i < (block + 1) * kBlock; ++i)
+      left[i] = values[i] - quantized.scale[block] * static_cast<float>(quantized.q[i]);
+  ops_.quantize(left, x.width(), rest.Quantized(row));
 }
 
 void LlamaModel::RunLayer(int index, TeamMember& member) {
@@ -207,8 +230,8 @@ void LlamaModel::RunLayer(int index, TeamMember& member) {
     ops_.add(outputs, kPanel, ResidualRow(row) + panel * kPanel);
   };
 
-  Activations x =
-      Prepare(member, rows, {&layer.q, &layer.k, &layer.v}, normed_by(layer.attention_norm));
+  Activations x = Prepare(member, rows, {&layer.q, &layer.k, &layer.v},
+                          normed_by(layer.attention_norm), layer.v.quantized());
   MultiplyQkv(layer, index, member, x);
   member.Barrier();
   attention_.Work(member.index(), queries_, attended_);
@@ -234,7 +257,9 @@ void LlamaModel::MultiplyQkv(const LayerWeights& layer, int index, const TeamMem
   const size_t rows = places_.size();
   const size_t q_panels = layer.q.panels();
   const size_t kv_panels = layer.k.panels();
-  const Part part = PartOf(member, q_panels + 2 * kv_panels);
+  // Values are worth two passes where they are quantised, so their panels count twice.
+  const size_t value_passes = layer.v.quantized() ? 2 : 1;
+  const Part part = PartOf(member, q_panels + (1 + value_passes) * kv_panels);
   // The last panel of a narrow matrix may be padded.
   const auto each_step = [&](size_t panel, size_t width, float* outputs, auto store) {
     for (size_t o = 0; o < kPanel && panel * kPanel + o < width; o += head_step_)
@@ -252,12 +277,16 @@ void LlamaModel::MultiplyQkv(const LayerWeights& layer, int index, const TeamMem
                      StoreKey(index, row, output, values);
                    });
                  });
-  MultiplyPanels(ops_, layer.v, Within(part, q_panels + kv_panels, kv_panels), x, rows,
-                 [&](size_t panel, size_t row, float* outputs) {
-                   each_step(panel, kv_width_, outputs, [&](size_t output, float* values) {
-                     StoreValue(index, row, output, values);
-                   });
-                 });
+  const auto store_values = [&](size_t panel, size_t row, float* outputs) {
+    each_step(panel, kv_width_, outputs,
+              [&](size_t output, float* values) { StoreValue(index, row, output, values); });
+  };
+  const Part passes = Within(part, q_panels + kv_panels, value_passes * kv_panels);
+  const Part v_part = {passes.begin / value_passes, passes.end / value_passes};
+  if (layer.v.quantized())
+    MultiplyTwice(ops_, layer.v, v_part, x, Rest(member, rows), rows, store_values);
+  else
+    MultiplyPanels(ops_, layer.v, v_part, x, rows, store_values);
 }
 
 void LlamaModel::StoreQuery(size_t row, size_t output, float* values) {

@@ -62,10 +62,16 @@ class LlamaModel final : public Model {
 
   // The input of `readers`, from fill(row, buffer), which returns where the row's floats are (in
   // `buffer` or elsewhere). Few rows: each member makes all of them for itself; many: they are
-  // divided, and a barrier follows.
+  // divided, and a barrier follows. `with_rest` also fills Rest(member, rows).
   template <class Fill>
   Activations Prepare(TeamMember& member, size_t rows,
-                      std::initializer_list<const PackedMatrix*> readers, Fill fill);
+                      std::initializer_list<const PackedMatrix*> readers, Fill fill,
+                      bool with_rest = false);
+  // What quantising the rows of x left over, quantised as well. Values made from rounded rows would
+  // be the largest source of error by far (docs/contracts/numerics.md).
+  Activations Rest(const TeamMember& member, size_t rows) const;
+  void PrepareRest(const float* values, size_t row, const Activations& x,
+                   const Activations& rest) const;
   void MultiplyQkv(const LayerWeights& layer, int index, const TeamMember& member,
                    const Activations& x);
   void StoreQuery(size_t row, size_t output, float* values);
@@ -96,7 +102,9 @@ class LlamaModel final : public Model {
   float* cosine_ = nullptr;    // [tokens][head_dim]
   float* sine_ = nullptr;      // [tokens][head_dim]
   Activations shared_;
+  Activations shared_rest_;       // of the inputs of `v` alone
   std::vector<Activations> own_;  // of each thread
+  std::vector<Activations> own_rest_;
 
   // The step in progress.
   KvAddress address_;

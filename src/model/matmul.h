@@ -56,8 +56,29 @@ void MultiplyPanels(const Ops& ops, const PackedMatrix& matrix, Part part, const
   }
 }
 
-// The same for two matrices of equal shape whose panels are interleaved: epilogue(panel, row, a,
-// b).
+// The same for rows quantised in two parts: x, and what x's rounding left over. The outputs of both
+// are added. A panel is still cached when it meets the second part.
+template <class Epilogue>
+void MultiplyTwice(const Ops& ops, const PackedMatrix& matrix, Part part, const Activations& x,
+                   const Activations& rest, size_t rows, Epilogue epilogue) {
+  alignas(64) float out[kMaxTileRows * kPanel];
+  alignas(64) float out_rest[kMaxTileRows * kPanel];
+  const PanelFn* kernels = ops.panel[static_cast<int>(matrix.format)];
+  for (size_t chunk = 0; chunk < rows; chunk += kRowChunk) {
+    const size_t chunk_rows = std::min(kRowChunk, rows - chunk);
+    for (size_t p = part.begin; p < part.end; ++p)
+      ForEachTile(chunk_rows, static_cast<size_t>(ops.max_rows), [&](size_t first, size_t count) {
+        const PanelFn kernel = kernels[count - 1];
+        kernel(matrix.panel(p), matrix.blocks(), x.View(chunk + first), out, kPanel);
+        kernel(matrix.panel(p), matrix.blocks(), rest.View(chunk + first), out_rest, kPanel);
+        ops.add(out_rest, count * kPanel, out);
+        for (size_t r = 0; r < count; ++r) epilogue(p, chunk + first + r, out + r * kPanel);
+      });
+  }
+}
+
+// One part of the rows times two matrices of equal shape whose panels are interleaved:
+// epilogue(panel, row, a, b).
 template <class Epilogue>
 void MultiplyPairs(const Ops& ops, const PackedMatrix& a, const PackedMatrix& b, Part part,
                    const Activations& x, size_t rows, Epilogue epilogue) {

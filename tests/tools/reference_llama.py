@@ -1,6 +1,6 @@
 """A Llama forward pass in plain numpy, as a second opinion on the engine's: float32 throughout (`rounded=False`), or with the
 roundings that docs/contracts/numerics.md declares (`rounded=True`): activations to int8 in blocks of 32 where they
-meet quantised weights, keys and values to float16."""
+meet quantised weights (before V in two parts), keys and values to float16."""
 import numpy as np
 
 import gguf_codec
@@ -30,7 +30,8 @@ class Llama:
 
     def multiply(self, x, name):
         if self.rounded and self.file.tensors[name][0] not in FLOATS:
-            x = round_activations(x)
+            first = round_activations(x)
+            x = first + round_activations(x - first) if "attn_v" in name else first
         return x @ self.file.floats(name).T
 
     def norm(self, x, name):
