@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/source_dir.h"
+
 namespace tandem::model {
 
 class GoldenCase {
@@ -43,7 +45,7 @@ class GoldenCase {
 
 // `name` is relative to tests/goldens. A missing file fails the test and gives no cases.
 inline std::vector<GoldenCase> ReadGoldens(const std::string& name) {
-  const std::string path = std::string(TANDEM_SOURCE_DIR) + "/tests/goldens/" + name;
+  const std::string path = std::string(kSourceDir) + "/tests/goldens/" + name;
   std::ifstream file(path);
   EXPECT_TRUE(file.good()) << "cannot read " << path;
   std::vector<GoldenCase> cases;
