@@ -1,0 +1,275 @@
+// The native engine on a tiny model: the text of a request does not depend on the path it took, and
+// each case shows that the path was taken.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "engine/engine_test_util.h"
+#include "engine/loaded_engine.h"
+#include "rt/real_runtime.h"
+
+namespace tandem::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Made by tests/tools/prepare_test_data.py.
+std::string TinyModel(const std::string& type) {
+  const char* set = std::getenv("TANDEM_CACHE");
+  const std::filesystem::path cache =
+      set != nullptr ? std::filesystem::path(set)
+                     : std::filesystem::path(std::getenv("HOME")) / ".cache" / "tandem";
+  return (cache / "models" / ("tiny-" + type + ".gguf")).string();
+}
+
+WorkerOptions NativeWorker(Role role) {
+  WorkerOptions options;
+  options.model_path = TinyModel("q4_0");
+  options.role = role;
+  options.num_gpu_blocks_override = 2000;
+  options.max_num_seqs = 32;
+  options.max_num_batched_tokens = 128;
+  options.threads = 2;
+  options.cpu_share = 1;  // no board: tests run beside each other
+  options.kv_transfer = TestTransfer();
+  options.transports = {"tcp"};
+  return options;
+}
+
+// A runtime with engines on it, driven from the test.
+class NativeEngine : public ::testing::Test {
+ protected:
+  struct Loaded {
+    Metrics metrics;
+    LoadedEngine loaded;
+    Engine& engine() { return *loaded.engine; }
+  };
+
+  std::unique_ptr<Loaded> Load(WorkerOptions options) {
+    auto worker = std::make_unique<Loaded>();
+    std::optional<Result<LoadedEngine>> result;
+    const auto load = [](rt::Runtime* runtime, Metrics* metrics, WorkerOptions from,
+                         std::optional<Result<LoadedEngine>>* to) -> rt::Task<void> {
+      *to = co_await LoadNativeEngine(*runtime, *metrics, std::move(from), {});
+    };
+    runtime_.RunTask(load(&runtime_, &worker->metrics, std::move(options), &result));
+    EXPECT_TRUE(result && *result) << (result && !*result ? result->error().message : "");
+    if (!result || !*result) std::abort();
+    worker->loaded = *std::move(*result);
+    return worker;
+  }
+  void Stop(Loaded& worker) { runtime_.RunTask(worker.engine().Stop()); }
+
+  template <class Done>
+  bool RunUntil(Done done, Duration limit = seconds(60)) {
+    bool in_time = true;
+    const auto wait = [](rt::Runtime* runtime, Done* until, MonoTime end,
+                         bool* ok) -> rt::Task<void> {
+      while (!(*until)()) {
+        if (runtime->Now() > end) *ok = false;
+        if (!*ok) co_return;
+        if (!co_await runtime->Sleep(milliseconds(1))) co_return;
+      }
+    };
+    runtime_.RunTask(wait(&runtime_, &done, runtime_.Now() + limit, &in_time));
+    return in_time;
+  }
+  bool Run(const TestCall& call) {
+    return RunUntil([&] { return call.Done(); });
+  }
+
+  rt::RealRuntime runtime_;
+};
+
+constexpr int kPrompts = 20;
+
+// Twenty prompts, eight of them above 600 tokens; some share their beginnings.
+wire::GenerateRequest Ask(int index, int32_t vocab, std::string params = "") {
+  wire::GenerateRequest request;
+  request.request_id = "q" + std::to_string(index);
+  const int64_t length = index < 8 ? 601 + index * 29 : 3 + (index - 8) * 17;
+  const int family = index % 5;
+  for (int64_t i = 0; i < length; ++i) {
+    const int64_t mixed = (i * i * 3 + i * 11 + family * 97 + (i > 40 ? index : 0)) % vocab;
+    request.prompt.push_back(static_cast<wire::TokenId>(mixed));
+  }
+  request.max_tokens = 24;
+  request.ignore_eos = true;
+  request.sampling.temperature = index % 3 == 2 ? 0.9 : 0;
+  request.sampling.seed = index;
+  request.kv_transfer_params = std::move(params);
+  return request;
+}
+
+using Texts = std::vector<std::vector<wire::TokenId>>;
+
+class PathEquality : public NativeEngine {
+ protected:
+  int32_t Vocab(Loaded& worker) { return worker.loaded.artifacts.vocab; }
+
+  // One after the other.
+  Texts Alone(Loaded& worker, std::vector<wire::GenerateItem>* firsts = nullptr) {
+    Texts texts;
+    for (int i = 0; i < kPrompts; ++i) {
+      TestCall call;
+      call.Start(worker.engine(), Ask(i, Vocab(worker)));
+      EXPECT_TRUE(Run(call) && call.Ok());
+      texts.push_back(call.text.at(0));
+      if (firsts != nullptr) firsts->push_back(call.first);
+    }
+    return texts;
+  }
+  Texts Together(Loaded& worker) {
+    std::vector<std::unique_ptr<TestCall>> calls;
+    for (int i = 0; i < kPrompts; ++i) {
+      calls.push_back(std::make_unique<TestCall>());
+      calls.back()->Start(worker.engine(), Ask(i, Vocab(worker)));
+    }
+    EXPECT_TRUE(RunUntil([&] {
+      return std::all_of(calls.begin(), calls.end(), [](auto& c) { return c->Done(); });
+    }));
+    Texts texts;
+    for (auto& call : calls) {
+      EXPECT_TRUE(call->Ok()) << (call->end && !*call->end ? call->end->error().message : "");
+      texts.push_back(call->text.at(0));
+    }
+    return texts;
+  }
+  Texts Reference() {
+    auto options = NativeWorker(Role::kAggregated);
+    options.enable_prefix_caching = false;
+    auto worker = Load(options);
+    Texts texts = Alone(*worker);
+    EXPECT_EQ(worker->engine().Stats().max_rows_in_step, 1U);
+    EXPECT_EQ(worker->engine().Stats().prefix_hit_tokens, 0U);
+    Stop(*worker);
+    return texts;
+  }
+};
+
+TEST_F(PathEquality, PrefixCacheColdAndWarm) {
+  const Texts expected = Reference();
+  EXPECT_NE(expected[0], expected[1]);
+  auto worker = Load(NativeWorker(Role::kAggregated));
+  EXPECT_EQ(Alone(*worker), expected);
+  std::vector<wire::GenerateItem> firsts;
+  EXPECT_EQ(Alone(*worker, &firsts), expected);
+  for (int i = 0; i < 8; ++i) EXPECT_GT(firsts[static_cast<size_t>(i)].cached_tokens, 590);
+  ExpectQuiet(worker->engine());
+  Stop(*worker);
+}
+
+TEST_F(PathEquality, BatchedAndPreempted) {
+  const Texts expected = Reference();
+  auto worker = Load(NativeWorker(Role::kAggregated));
+  EXPECT_EQ(Together(*worker), expected);
+  EXPECT_GE(worker->engine().Stats().max_rows_in_step, 8U);
+  Stop(*worker);
+
+  auto options = NativeWorker(Role::kAggregated);
+  options.num_gpu_blocks_override = 60;
+  options.enable_prefix_caching = false;
+  auto small = Load(options);
+  EXPECT_EQ(Together(*small), expected);
+  EXPECT_GT(small->engine().Stats().preemptions, 0U);
+  ExpectQuiet(small->engine());
+  Stop(*small);
+}
+
+TEST_F(PathEquality, ChunkSizesAndThreads) {
+  const Texts expected = Reference();
+  for (const int chunk : {32, 333}) {
+    auto options = NativeWorker(Role::kAggregated);
+    options.max_num_batched_tokens = chunk;
+    options.threads = chunk == 32 ? 1 : 2;
+    auto worker = Load(options);
+    EXPECT_EQ(Together(*worker), expected) << chunk;
+    Stop(*worker);
+  }
+}
+
+TEST_F(PathEquality, PrefillAndDecodeWorkersOverTcp) {
+  const Texts expected = Reference();
+  auto prefill = Load(NativeWorker(Role::kPrefill));
+  auto options = NativeWorker(Role::kDecode);
+  options.enable_prefix_caching = false;
+  auto decode = Load(options);
+  for (int i = 0; i < kPrompts; ++i) {
+    TestCall first;
+    first.Start(prefill->engine(), Ask(i, Vocab(*prefill), std::string(kPrefillParams)));
+    ASSERT_TRUE(Run(first) && first.Ok());
+    TestCall second;
+    second.Start(decode->engine(), Ask(i, Vocab(*decode), first.params));
+    ASSERT_TRUE(Run(second) && second.Ok());
+    EXPECT_EQ(second.text.at(0), expected[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(second.first.computed_prompt_tokens, 1);
+    EXPECT_GT(second.first.pulled_bytes, 0);
+    EXPECT_EQ(second.first.pull_transport, "tcp");
+    EXPECT_EQ(second.first.fallback_reason, "");
+  }
+  EXPECT_EQ(decode->engine().Stats().prompt_tokens_computed, uint64_t{kPrompts});
+  EXPECT_TRUE(RunUntil([&] { return prefill->engine().Stats().leases == 0; }, seconds(2)));
+  EXPECT_TRUE(RunUntil(
+      [&] {
+        const auto stats = prefill->engine().Stats();
+        return stats.blocks_free == stats.blocks_total;
+      },
+      seconds(2)));
+  Stop(*prefill);
+  Stop(*decode);
+}
+
+TEST_F(NativeEngine, CancelStopsALongPrefillBetweenLayers) {
+  auto options = NativeWorker(Role::kAggregated);
+  options.max_num_batched_tokens = 4096;
+  auto worker = Load(options);
+  for (int i = 0; i < 5; ++i) {
+    TestCall call;
+    auto request = Ask(i, worker->loaded.artifacts.vocab);
+    call.Start(worker->engine(), std::move(request));
+    RunUntil([&] { return worker->engine().Stats().steps > static_cast<uint64_t>(i); }, seconds(2));
+    call.cancel.Cancel();
+    EXPECT_EQ(call.EndCode(), Code::kCancelled);
+    EXPECT_TRUE(RunUntil(
+        [&] {
+          const auto stats = worker->engine().Stats();
+          return stats.running == 0 && stats.blocks_free == stats.blocks_total;
+        },
+        seconds(2)));
+  }
+  Stop(*worker);
+}
+
+TEST_F(NativeEngine, StopEndsWhatRuns) {
+  auto worker = Load(NativeWorker(Role::kAggregated));
+  TestCall call;
+  auto request = Ask(0, worker->loaded.artifacts.vocab);
+  request.max_tokens = 100000;
+  call.Start(worker->engine(), std::move(request));
+  RunUntil([&] { return !call.text.empty(); });
+  Stop(*worker);
+  EXPECT_EQ(call.EndCode(), Code::kUnavailable);
+}
+
+TEST_F(NativeEngine, LogprobsAndChoicesComeThrough) {
+  auto worker = Load(NativeWorker(Role::kAggregated));
+  TestCall call;
+  auto request = Ask(9, worker->loaded.artifacts.vocab);
+  request.n = 3;
+  request.sampling.temperature = 1;
+  request.logprobs = 2;
+  call.Start(worker->engine(), std::move(request));
+  ASSERT_TRUE(Run(call) && call.Ok());
+  ASSERT_EQ(call.text.size(), 3U);
+  EXPECT_NE(call.text[0], call.text[1]);
+  ASSERT_EQ(call.first.logprobs.size(), 1U);
+  EXPECT_EQ(call.first.logprobs[0].top.size(), 2U);
+  EXPECT_LE(call.first.logprobs[0].logprob, 0.0F);
+  Stop(*worker);
+}
+
+}  // namespace
+}  // namespace tandem::engine
