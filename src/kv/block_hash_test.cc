@@ -8,6 +8,8 @@
 #include <random>
 #include <sstream>
 
+#include "base/source_dir.h"
+
 namespace tandem::kv {
 namespace {
 
@@ -27,7 +29,7 @@ std::string FromHex(const std::string& hex) {
 }
 
 TEST(BlockHashTest, EqualsTheRecordedVectors) {
-  std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/tests/goldens/kv/block_hashes.txt");
+  std::ifstream file(std::string(kSourceDir) + "/tests/goldens/kv/block_hashes.txt");
   ASSERT_TRUE(file.good());
   std::unordered_map<std::string, BlockHash> by_hex;
   BlockHash root{};

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/hash.h"
+#include "base/source_dir.h"
 
 namespace tandem::xfer {
 namespace {
@@ -72,7 +73,7 @@ std::string HexOf(const Frame& frame) {
 
 // Frames of a released version never change: peers of that version are out there.
 TEST(SideChannelTest, FramesAreThoseOfVersionOne) {
-  std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/tests/goldens/xfer/side_channel_1_0.txt");
+  std::ifstream file(std::string(kSourceDir) + "/tests/goldens/xfer/side_channel_1_0.txt");
   ASSERT_TRUE(file.good());
   std::map<std::string, std::string> golden;
   for (std::string line; std::getline(file, line);) {
