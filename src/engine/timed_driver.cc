@@ -84,6 +84,7 @@ class TimedDriver final : public Driver {
 
   void FinishStep(bool abort) {
     CHECK(plan_ != nullptr);
+    if (abort) timer_.reset();  // else this is its callback
     const StepPlan& plan = *std::exchange(plan_, nullptr);
     metrics_.Observe(plan, executor_.ModelledTime(plan), abort);
     const std::atomic<bool> abort_flag = abort;
