@@ -269,7 +269,7 @@ def eventually(condition, timeout=2.0, step=0.02):
         time.sleep(step)
 
 
-QUIET = ("running", "waiting", "waiting_for_kv", "leases", "pins")
+QUIET = ("running", "waiting", "waiting_for_kv", "leases", "pins", "remote_holds", "rpc_streams")
 
 
 def assert_quiet(workers, timeout=2.0):
