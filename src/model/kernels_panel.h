@@ -13,7 +13,7 @@ namespace tandem::model {
 template <class S>
 inline constexpr int kGroups = kPanel / S::kLanes;
 template <class S, int R>
-inline constexpr int kTileGroups = kGroups<S> <= 2 ? kGroups<S> : (R <= 1 ? 4 : (R <= 2 ? 2 : 1));
+inline constexpr int kTileGroups = kGroups<S> <= 2 ? kGroups<S> : (R <= 1 ? 4 : (R <= 4 ? 2 : 1));
 
 // How each quantised format lies in a panel block and contributes to the accumulators.
 template <class S>
@@ -178,8 +178,18 @@ template <class S, class Format, int R>
 void FloatPanel(const std::byte* panel, size_t blocks, const RowsView& x, float* out,
                 size_t out_stride) {
   constexpr int kN = kGroups<S>;
-  // Float accumulators stay in registers over the whole of K, so many rows go over the panel twice.
-  constexpr int kG = kN * R <= 16 / (16 / S::kLanes) ? kN : (kN / 2 * R <= 8 ? kN / 2 : 1);
+  // Float accumulators stay in registers over the whole of K: many rows go over the panel more than
+  // once, and too many are taken as two tiles.
+  constexpr int kRoom = S::kLanes == 16 ? 24 : 12;
+  if constexpr (R * 2 > kRoom) {
+    constexpr int kFirst = R / 2;
+    FloatPanel<S, Format, kFirst>(panel, blocks, x, out, out_stride);
+    RowsView rest = x;
+    rest.values += kFirst * x.stride;
+    FloatPanel<S, Format, R - kFirst>(panel, blocks, rest, out + kFirst * out_stride, out_stride);
+    return;
+  }
+  constexpr int kG = kN * R <= 8 ? kN : 2;
   const size_t inputs = blocks * kBlock;
   for (int group = 0; group < kN; group += kG) {
     typename S::V acc[R][kG];
