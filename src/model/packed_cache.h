@@ -36,6 +36,9 @@ struct PackedImage {
 // The most that packed files in one folder may take together; the longest unused go first.
 inline constexpr size_t kPackedCacheBytes = size_t{32} << 30;
 
+// Up to this size an image is read, not mapped.
+inline constexpr size_t kCopiedImageBytes = size_t{1} << 30;
+
 // `key` names the plan and the weights it was made from (lower-case hex). The folder is created
 // with mode 0700. A file that is damaged or of another size is replaced. `progress` gets fractions
 // from 0 to 1 on the calling thread.
