@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "engine/transfer_json.h"
 
 namespace tandem::engine {
@@ -140,9 +139,7 @@ void EngineCore::Submit(wire::GenerateRequest request, MonoTime deadline, rt::Ca
     if (transfer_ != nullptr) {
       submission.remote = transfer_->Begin(key, *std::move(parsed->remote));
     } else {
-      LOG_WARN_ONCE(
-          "a decode request names remote KV, but this worker was started without "
-          "--kv-transfer-config: it computes such prompts itself");
+      // Started without --kv-transfer-config.
       submission.fallback_reason = "not_configured";
     }
   }

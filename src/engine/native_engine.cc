@@ -1,5 +1,7 @@
 // The native engine: a GGUF model on this machine's cores.
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "base/log.h"
 #include "engine/loaded_engine.h"
@@ -59,10 +61,24 @@ struct Loaded {
   std::unique_ptr<model::Model> model;
 };
 
+// Weights are kept packed in memory beside the KV arena and the system's own needs.
+Status CheckSize(const std::string& path) {
+  std::error_code failed;
+  const auto size = static_cast<double>(std::filesystem::file_size(path, failed));
+  const auto available = static_cast<double>(AvailableMemory());
+  if (failed || size <= 0.7 * available) return {};
+  return Err(Code::kResourceExhausted,
+             "{} needs {} of memory and {} are available, of which a model may take 70 %; choose a "
+             "smaller model or quantisation, or free memory",
+             path, FormatBytes(static_cast<int64_t>(size)),
+             FormatBytes(static_cast<int64_t>(available)));
+}
+
 // On a helper thread: reads, packs and hashes the whole file.
 Result<Loaded> LoadModel(const WorkerOptions& options,
                          const std::function<void(double)>& on_progress) {
   Loaded loaded;
+  TRY(CheckSize(options.model_path));
   TRY_ASSIGN(loaded.artifacts, ReadArtifacts(options.model_path));
   loaded.team = MakeTeam(options);
   model::LoadOptions load;

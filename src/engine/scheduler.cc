@@ -88,10 +88,9 @@ void Scheduler::Submit(Submission submission) {
   request.sequences.push_back(std::move(sequence));
   requests_.emplace(request.key, std::move(owned));
 
-  if (!submission.fallback_reason.empty()) {
-    ++counters_.fallbacks[submission.fallback_reason];
-    request.fallback_reason = std::move(submission.fallback_reason);
-  }
+  if (!submission.fallback_reason.empty())
+    CountFallback(request, submission.fallback_reason,
+                  "this worker was started without --kv-transfer-config");
   if (!submission.remote) return;
   request.remote = std::move(submission.remote);
   remote_deadlines_.emplace(request.remote->give_up, request.key);
@@ -99,7 +98,10 @@ void Scheduler::Submit(Submission submission) {
   // prompt's KV or damage on the way.
   const auto held = static_cast<int64_t>(request.remote->blocks.size()) * options_.block_tokens;
   if (request.remote->tokens != request.PromptTokens() || held < request.PromptTokens() - 1)
-    GiveUpRemote(request, "mismatch");
+    GiveUpRemote(
+        request, "mismatch",
+        fmt::format("it holds {} tokens in {} blocks, the prompt has {}", request.remote->tokens,
+                    request.remote->blocks.size(), request.PromptTokens()));
 }
 
 void Scheduler::Cancel(RequestKey key) {

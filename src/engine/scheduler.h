@@ -166,7 +166,8 @@ class Scheduler {
   bool ReserveBlocks(Sequence* sequence, std::vector<BlockId>& blocks, size_t& hits);
   std::span<const kv::BlockHash> ReusablePrefix(const Sequence& sequence) const;
   void StartRunning(Sequence* sequence);
-  void GiveUpRemote(Request& request, std::string_view reason);
+  void GiveUpRemote(Request& request, std::string_view reason, std::string_view detail);
+  void CountFallback(Request& request, std::string_view reason, std::string_view detail);
   void ExpireRemotes(MonoTime now);
   void DropPull(Sequence* sequence);
   void ReleaseRemote(Request& request);

@@ -147,11 +147,7 @@ void Scheduler::PullFinished(PullId id, Result<PullDone> result) {
     slots_used_ -= request.Slots();
     sequence->state = Sequence::State::kWaiting;
     waiting_.insert(sequence);
-    LOG_WARN_ONCE(
-        "KV of request {} could not be pulled ({}); the prompt is computed here instead. Further "
-        "cases are only counted in tandem_kv_fallbacks_total",
-        request.wire.request_id, result.error().message);
-    return GiveUpRemote(request, FallbackReason(result.error().code));
+    return GiveUpRemote(request, FallbackReason(result.error().code), result.error().message);
   }
   sequence->blocks = std::move(pull.blocks);
   sequence->published = pull.hits;
@@ -172,19 +168,24 @@ void Scheduler::ExpireRemotes(MonoTime now) {
       DropPull(sequence);
       waiting_.insert(sequence);
     }
-    LOG_WARN_ONCE(
-        "KV of request {} did not arrive within four lease times; the prompt is computed here "
-        "instead. Further cases are only counted in tandem_kv_fallbacks_total",
-        request.wire.request_id);
-    GiveUpRemote(request, "deadline");
+    GiveUpRemote(request, "deadline", "it did not come within four lease times");
   }
 }
 
-void Scheduler::GiveUpRemote(Request& request, std::string_view reason) {
-  ++counters_.fallbacks[std::string(reason)];
-  request.fallback_reason = reason;
+void Scheduler::GiveUpRemote(Request& request, std::string_view reason, std::string_view detail) {
+  CountFallback(request, reason, detail);
   request.admitted = false;
   ReleaseRemote(request);
+}
+
+void Scheduler::CountFallback(Request& request, std::string_view reason, std::string_view detail) {
+  request.fallback_reason = reason;
+  if (++counters_.fallbacks[std::string(reason)] > 1) return;
+  LOG_WARN(
+      "the KV of request {} is not used ({}: {}): its prompt is computed here instead. Further "
+      "cases "
+      "are only counted in tandem_kv_fallbacks_total",
+      request.wire.request_id, reason, detail);
 }
 
 void Scheduler::ReleaseRemote(Request& request) {

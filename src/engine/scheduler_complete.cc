@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "engine/sampling_glue.h"
 #include "engine/scheduler.h"
 
