@@ -6,12 +6,12 @@
 #include "base/error_table.h"
 #include "base/log.h"
 #include "engine/generate_call.h"
-#include "engine/host_address.h"
 #include "engine/loaded_engine.h"
 #include "engine/system_server.h"
 #include "engine/worker_metrics.h"
 #include "net/rpc_server.h"
 #include "rt/event.h"
+#include "rt/host_address.h"
 
 namespace tandem::engine {
 namespace {
@@ -122,10 +122,11 @@ wire::Instance MakeInstance(rt::Runtime& runtime, const WorkerOptions& options,
   instance.component = options.role == Role::kPrefill ? "prefill" : "backend";
   instance.endpoint = wire::kMethodGenerate;
   instance.address =
-      rt::Address{ReachableHost(options.advertised_host, options.rpc_host), rpc_port}.ToString();
+      rt::Address{rt::ReachableHost(options.advertised_host, options.rpc_host), rpc_port}
+          .ToString();
   if (system)
     instance.system_address =
-        rt::Address{ReachableHost(options.advertised_host, options.system_host), system->port()}
+        rt::Address{rt::ReachableHost(options.advertised_host, options.system_host), system->port()}
             .ToString();
   instance.started_unix_ms = runtime.UnixMillis();
   instance.card = card;
@@ -183,9 +184,9 @@ rt::Task<Status> Serve(WorkerEnvironment& environment, const WorkerOptions& opti
 rt::Task<Status> RunWorker(WorkerEnvironment environment, WorkerOptions options,
                            rt::CancelToken stop, Duration drain) {
   CO_TRY(Validate(options));
-  options.advertised_host = ReachableHost(options.advertised_host, options.rpc_host);
+  options.advertised_host = rt::ReachableHost(options.advertised_host, options.rpc_host);
   if (options.advertised_side_channel_host.empty())
-    options.advertised_side_channel_host = ReachableHost("", options.side_channel_host);
+    options.advertised_side_channel_host = rt::ReachableHost("", options.side_channel_host);
   std::optional<SystemServer> system;
   if (options.system_port >= 0) {
     auto listener = environment.runtime.network().Listen(

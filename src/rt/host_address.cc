@@ -1,4 +1,4 @@
-#include "engine/host_address.h"
+#include "rt/host_address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -8,7 +8,7 @@
 #include <array>
 #include <memory>
 
-namespace tandem::engine {
+namespace tandem::rt {
 
 std::string ReachableHost(const std::string& advertised, const std::string& listened) {
   if (!advertised.empty()) return advertised;
@@ -29,4 +29,4 @@ std::string ReachableHost(const std::string& advertised, const std::string& list
   return "127.0.0.1";
 }
 
-}  // namespace tandem::engine
+}  // namespace tandem::rt
