@@ -6,10 +6,10 @@ namespace tandem {
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
 }  // namespace tandem
 
-#define CHECK(condition)                                                         \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]]                                               \
-      ::tandem::CheckFailed(#condition, __FILE__, __LINE__);                     \
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      ::tandem::CheckFailed(#condition, __FILE__, __LINE__); \
   } while (false)
 
 #ifdef NDEBUG

@@ -10,7 +10,7 @@ namespace tandem {
 
 struct ErrorRow {
   Code code;
-  std::string_view name;         // snake case, used in metrics and logs
+  std::string_view name;  // snake case, used in metrics and logs
   int http_status;
   std::string_view openai_type;  // error.type of an OpenAI error body
   bool retry_elsewhere;          // a request without output may be tried on another worker

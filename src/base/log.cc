@@ -44,8 +44,8 @@ void SetLogLevel(LogLevel level) { Level().store(level, std::memory_order_relaxe
 void SetLogName(std::string_view name) { Name() = name; }
 
 void LogLine(LogLevel level, std::string_view text) {
-  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now());
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto millis = now.time_since_epoch().count();
   const std::string line =
       fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z {} {}{}{}\n",

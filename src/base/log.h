@@ -19,10 +19,10 @@ void SetLogLevel(LogLevel level);
 void SetLogName(std::string_view name);
 void LogLine(LogLevel level, std::string_view text);
 
-#define TANDEM_LOG_AT(level, ...)                                         \
-  do {                                                                    \
-    if ((level) >= ::tandem::CurrentLogLevel())                           \
-      ::tandem::LogLine((level), fmt::format(__VA_ARGS__));               \
+#define TANDEM_LOG_AT(level, ...)                           \
+  do {                                                      \
+    if ((level) >= ::tandem::CurrentLogLevel())             \
+      ::tandem::LogLine((level), fmt::format(__VA_ARGS__)); \
   } while (false)
 #define LOG_DEBUG(...) TANDEM_LOG_AT(::tandem::LogLevel::kDebug, __VA_ARGS__)
 #define LOG_INFO(...) TANDEM_LOG_AT(::tandem::LogLevel::kInfo, __VA_ARGS__)
@@ -30,10 +30,10 @@ void LogLine(LogLevel level, std::string_view text);
 #define LOG_ERROR(...) TANDEM_LOG_AT(::tandem::LogLevel::kError, __VA_ARGS__)
 
 // Says a thing once per process however often the line is reached (fallbacks, remedies).
-#define LOG_WARN_ONCE(...)                                                     \
-  do {                                                                         \
-    static std::atomic_flag said_once = ATOMIC_FLAG_INIT;                      \
-    if (!said_once.test_and_set()) LOG_WARN(__VA_ARGS__);                      \
+#define LOG_WARN_ONCE(...)                                \
+  do {                                                    \
+    static std::atomic_flag said_once = ATOMIC_FLAG_INIT; \
+    if (!said_once.test_and_set()) LOG_WARN(__VA_ARGS__); \
   } while (false)
 
 }  // namespace tandem
