@@ -9,9 +9,8 @@ import threading
 import time
 import urllib.request
 
-QUESTION = ("I am learning how language models are served. First the model reads my whole question, which is called prefill, then it writes the answer "
-            "one piece after the other, which is called decode. Explain in a few sentences why a busy kitchen, too, often lets one cook prepare the "
-            "ingredients and another one finish the dishes.")
+QUESTION = ("I am visiting Paris for the first time. What is the Eiffel Tower, who built it, and why is it famous? "
+            "Answer in three sentences.")
 MAX_TOKENS = 160
 
 

@@ -148,7 +148,7 @@ class Service:
 
     def complete(self, prompt, max_tokens=16, **fields):
         body = {"model": self.model, "prompt": prompt, "temperature": 0, "max_tokens": max_tokens, "return_token_ids": True, **fields}
-        reply = self.post("/v1/completions", body)
+        reply = self.post("/v1/completions", body, timeout=300)
         assert reply.status_code == 200, reply.text
         return reply.json()
 

@@ -9,6 +9,8 @@ from harness import DEMO, Cluster, assert_quiet, eventually, stream_events
 from namespaces import TwoHosts
 from prompts import LONG, PROMPTS
 
+# Real prompts on a real model: minutes on a machine that does something else, too.
+pytestmark = pytest.mark.timeout(900)
 TOKENS = 32
 COLD = ["--no-enable-prefix-caching"]
 BLOCK = 16
