@@ -1,6 +1,7 @@
 // Chat templates against what jinja2, set up as transformers sets it up, makes of them.
 #include <gtest/gtest.h>
 
+#include "base/source_dir.h"
 #include "text/chat_template.h"
 #include "text/golden_file.h"
 #include "text/json.h"
@@ -11,7 +12,7 @@ namespace {
 constexpr int64_t kNow = 1796042096;  // 2026-11-30 12:34:56
 
 Value ReadGolden(const std::string& name) {
-  const std::string path = std::string(TANDEM_SOURCE_DIR) + "/tests/goldens/text/" + name;
+  const std::string path = std::string(kSourceDir) + "/tests/goldens/text/" + name;
   auto value = ValueFromJson(ReadWholeFile(path));
   EXPECT_TRUE(value) << path << " is absent or damaged: " << (value ? "" : value.error().message);
   return value ? *value : Value();
