@@ -9,6 +9,7 @@
 #include "apps/help.h"
 #include "apps/nearest.h"
 #include "apps/process_options.h"
+#include "base/source_dir.h"
 
 namespace tandem::apps {
 namespace {
@@ -192,7 +193,7 @@ TEST(Help, TeachesEveryOptionOfEachCommand) {
 }
 
 TEST(Help, TheOptionsPageIsUpToDate) {
-  const std::string path = std::string(TANDEM_SOURCE_DIR) + "/docs/options.md";
+  const std::string path = std::string(kSourceDir) + "/docs/options.md";
   if (std::getenv("TANDEM_UPDATE_DOCS") != nullptr) std::ofstream(path) << RenderMarkdown();
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
