@@ -12,10 +12,6 @@ namespace {
 // more than about a millisecond.
 constexpr size_t kLargeBody = size_t{64} << 10;
 
-std::string_view EndpointName(Endpoint endpoint) {
-  return endpoint == Endpoint::kChat ? "chat_completions" : "completions";
-}
-
 }  // namespace
 
 struct Answer::Slot {
@@ -57,8 +53,9 @@ rt::Task<Status> Answer::Run() {
   CO_TRY(context_.CheckContentType());
   CO_TRY(co_await Parse());
   CO_TRY(co_await Prepare());
-  if (stream_) co_return co_await RunStream();
-  co_return co_await RunWhole();
+  CO_TRY(stream_ ? co_await RunStream() : co_await RunWhole());
+  metrics_->succeeded[ModelMetrics::Index(endpoint_, stream_)]->Add();
+  co_return Status();
 }
 
 rt::Task<Status> Answer::Parse() {
@@ -91,7 +88,7 @@ rt::Task<Status> Answer::Prepare() {
   model_ = group->name;
   metrics_ = &services_.metrics.Of(model_);
   counted_ = true;
-  services_.metrics.CountStarted(model_, EndpointName(endpoint_), stream_);
+  metrics_->started[ModelMetrics::Index(endpoint_, stream_)]->Add();
   metrics_->inflight.Add(1);
   metrics_->active.Add(1);
   metrics_->queued.Add(1);

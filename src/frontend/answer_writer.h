@@ -11,11 +11,10 @@
 #include "base/result.h"
 #include "frontend/assets.h"
 #include "frontend/choice.h"
+#include "frontend/frontend_metrics.h"
 #include "frontend/request.h"
 
 namespace tandem::frontend {
-
-enum class Endpoint : uint8_t { kChat, kCompletion };
 
 struct Usage {
   int64_t prompt_tokens = 0;

@@ -13,6 +13,10 @@ double TwoDigits(double value) {
 
 }  // namespace
 
+std::string_view EndpointName(Endpoint endpoint) {
+  return endpoint == Endpoint::kChat ? "chat_completions" : "completions";
+}
+
 std::vector<double> LogBounds(double min, double max, int count) {
   std::vector<double> bounds = {0};
   const double ratio = std::pow(max / min, 1.0 / (count - 2));
@@ -44,49 +48,54 @@ ModelMetrics& FrontendMetrics::Of(const std::string& model) {
   const auto found = models_.find(model);
   if (found != models_.end()) return found->second;
   const Labels labels = {{"model", model}};
-  return models_
-      .emplace(model,
-               ModelMetrics{
-                   GaugeOf("inflight_requests", "Requests under way", model),
-                   GaugeOf("active_requests", "Requests under way", model),
-                   GaugeOf("queued_requests", "Requests without a first token", model),
-                   HistogramOf("input_sequence_tokens", "Prompt tokens of a request",
-                               LogBounds(50, 128000, 12), model),
-                   HistogramOf("output_sequence_tokens", "Generated tokens of a request",
-                               LogBounds(50, 32000, 10), model),
-                   HistogramOf("cached_tokens", "Prompt tokens of a request found in a cache",
-                               LogBounds(50, 128000, 12), model),
-                   HistogramOf("request_duration_seconds", "Time of a request",
-                               LogBounds(1, 512, 10), model),
-                   HistogramOf("time_to_first_token_seconds", "Time to the first token",
-                               LogBounds(0.001, 480, 18), model),
-                   HistogramOf("inter_token_latency_seconds", "Time between tokens of a choice",
-                               LogBounds(0.001, 80, 20), model),
-                   metrics_.GetCounter(Name("output_tokens_total"), "Generated tokens", labels),
-                   metrics_.GetCounter(Name("input_tokens_total"), "Prompt tokens", labels),
-               })
-      .first->second;
+  ModelMetrics made{
+      .inflight = GaugeOf("inflight_requests", "Requests under way", model),
+      .active = GaugeOf("active_requests", "Requests under way", model),
+      .queued = GaugeOf("queued_requests", "Requests without a first token", model),
+      .input_tokens = HistogramOf("input_sequence_tokens", "Prompt tokens of a request",
+                                  LogBounds(50, 128000, 12), model),
+      .output_tokens = HistogramOf("output_sequence_tokens", "Generated tokens of a request",
+                                   LogBounds(50, 32000, 10), model),
+      .cached_tokens = HistogramOf("cached_tokens", "Prompt tokens of a request found in a cache",
+                                   LogBounds(50, 128000, 12), model),
+      .duration = HistogramOf("request_duration_seconds", "Time of a request",
+                              LogBounds(1, 512, 10), model),
+      .ttft = HistogramOf("time_to_first_token_seconds", "Time to the first token",
+                          LogBounds(0.001, 480, 18), model),
+      .itl = HistogramOf("inter_token_latency_seconds", "Time between tokens of a choice",
+                         LogBounds(0.001, 80, 20), model),
+      .output_tokens_total =
+          metrics_.GetCounter(Name("output_tokens_total"), "Generated tokens", labels),
+      .input_tokens_total =
+          metrics_.GetCounter(Name("input_tokens_total"), "Prompt tokens", labels),
+  };
+  for (const Endpoint endpoint : {Endpoint::kChat, Endpoint::kCompletion}) {
+    for (const bool stream : {false, true}) {
+      const size_t index = ModelMetrics::Index(endpoint, stream);
+      made.succeeded[index] = &Ended(model, endpoint, stream, "");
+      made.started[index] =
+          &metrics_.GetCounter(Name("requests_started_total"), "Requests that were accepted",
+                               {{"endpoint", std::string(EndpointName(endpoint))},
+                                {"model", model},
+                                {"request_type", stream ? "stream" : "unary"}});
+    }
+  }
+  return models_.emplace(model, made).first->second;
 }
 
-void FrontendMetrics::CountStarted(std::string_view model, std::string_view endpoint, bool stream) {
-  metrics_
-      .GetCounter(Name("requests_started_total"), "Requests that were accepted",
-                  {{"endpoint", std::string(endpoint)},
-                   {"model", std::string(model)},
-                   {"request_type", stream ? "stream" : "unary"}})
-      .Add();
+Counter& FrontendMetrics::Ended(std::string_view model, Endpoint endpoint, bool stream,
+                                std::string_view error) {
+  return metrics_.GetCounter(Name("requests_total"), "Requests that ended",
+                             {{"endpoint", std::string(EndpointName(endpoint))},
+                              {"error_type", std::string(error)},
+                              {"model", std::string(model)},
+                              {"request_type", stream ? "stream" : "unary"},
+                              {"status", error.empty() ? "success" : "error"}});
 }
 
-void FrontendMetrics::CountEnded(std::string_view model, std::string_view endpoint, bool stream,
-                                 const Error* error) {
-  metrics_
-      .GetCounter(Name("requests_total"), "Requests that ended",
-                  {{"endpoint", std::string(endpoint)},
-                   {"error_type", error == nullptr ? "" : std::string(CodeName(error->code))},
-                   {"model", std::string(model)},
-                   {"request_type", stream ? "stream" : "unary"},
-                   {"status", error == nullptr ? "success" : "error"}})
-      .Add();
+void FrontendMetrics::CountFailed(std::string_view model, Endpoint endpoint, bool stream,
+                                  const Error& error) {
+  Ended(model, endpoint, stream, CodeName(error.code)).Add();
 }
 
 void FrontendMetrics::CountDisconnect() {

@@ -2,6 +2,7 @@
 #ifndef TANDEM_FRONTEND_FRONTEND_METRICS_H_
 #define TANDEM_FRONTEND_FRONTEND_METRICS_H_
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,8 +13,18 @@
 
 namespace tandem::frontend {
 
-// Series of one model, found once.
+enum class Endpoint : uint8_t { kChat, kCompletion };
+std::string_view EndpointName(Endpoint endpoint);
+
+// Series of one model, found once: a look-up by labels costs microseconds.
 struct ModelMetrics {
+  // By endpoint and stream.
+  std::array<Counter*, 4> started{};
+  std::array<Counter*, 4> succeeded{};
+  static size_t Index(Endpoint endpoint, bool stream) {
+    return 2 * static_cast<size_t>(endpoint) + (stream ? 1 : 0);
+  }
+
   Gauge& inflight;
   Gauge& active;
   Gauge& queued;
@@ -34,10 +45,8 @@ class FrontendMetrics {
 
   // Only for models that exist: their names become labels.
   ModelMetrics& Of(const std::string& model);
-  void CountStarted(std::string_view model, std::string_view endpoint, bool stream);
-  // `error` null: success.
-  void CountEnded(std::string_view model, std::string_view endpoint, bool stream,
-                  const Error* error);
+  // Requests that failed. `model` is empty if it is not known to exist.
+  void CountFailed(std::string_view model, Endpoint endpoint, bool stream, const Error& error);
   void CountDisconnect();
   void ShowCard(const wire::ModelCard& card, bool ready);
   Gauge& http_requests() { return http_requests_; }
@@ -45,6 +54,7 @@ class FrontendMetrics {
  private:
   Histogram& HistogramOf(std::string_view name, std::string_view help, std::vector<double> bounds,
                          const std::string& model);
+  Counter& Ended(std::string_view model, Endpoint endpoint, bool stream, std::string_view error);
   Gauge& GaugeOf(std::string_view name, std::string_view help, const std::string& model);
   std::string Name(std::string_view name) const { return prefix_ + "_" + std::string(name); }
 

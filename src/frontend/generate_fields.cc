@@ -16,7 +16,7 @@ constexpr size_t kMaxStops = 32;
 constexpr size_t kMaxBadWords = 256;
 constexpr size_t kMaxBias = 1024;
 constexpr size_t kMaxNameBytes = 512;
-constexpr size_t kMaxSaltBytes = 1024;
+constexpr size_t kMaxSaltBytes = 128;
 constexpr size_t kMaxIdBytes = 256;
 
 Status ReadStop(const Json& value, std::string_view name, GenerateParams& to) {
@@ -78,6 +78,16 @@ Status ReadAllowed(const Json& value, std::string_view name, GenerateParams& to)
   return {};
 }
 
+// The reference keeps the characters apart from those that its cache servers split keys at.
+Status ReadSalt(const Json& value, std::string_view name, GenerateParams& to) {
+  TRY_ASSIGN(to.cache_salt, ReadString(value, name, kMaxSaltBytes));
+  if (to.cache_salt.empty())
+    return FieldErr(name, "{} must not be empty; leave it out instead", name);
+  if (to.cache_salt.find_first_of("/\\@") != std::string::npos)
+    return FieldErr(name, "{} must not contain '/', '@' or '\\'", name);
+  return {};
+}
+
 Status ReadStreamOptions(const Json& value, std::string_view name, GenerateParams& to) {
   if (!value.IsObject()) return WrongType(name, "an object", value);
   static const std::vector<F> kFields = {
@@ -104,7 +114,7 @@ Status ReadNvext(const Json& value, std::string_view name, GenerateParams& to) {
   if (!value.IsObject()) return WrongType(name, "an object", value);
   static const std::vector<F> kFields = {
       {"extra_fields", F::Custom{ReadExtraFields}},
-      {"cache_salt", F::String{&GenerateParams::cache_salt, kMaxSaltBytes}},
+      {"cache_salt", F::Custom{ReadSalt}},
       {"annotations", Unsupported{{"[]"}, {}}},
       {"greed_sampling", Unsupported{{"false"}, "send temperature 0"}},
       {"use_raw_prompt", Unsupported{{"false"}, "use /v1/completions"}},
@@ -154,7 +164,7 @@ const std::vector<F>& SamplingFields() {
       {"return_token_ids", F::Bool{&P::return_token_ids}},
       {"return_tokens_as_token_ids", F::Bool{&P::return_tokens_as_token_ids}},
       {"add_special_tokens", F::Bool{&P::add_special_tokens}},
-      {"cache_salt", F::String{&P::cache_salt, kMaxSaltBytes, false}},
+      {"cache_salt", F::Custom{ReadSalt}},
       {"priority", F::Int{&P::priority, -kMaxTokens - 1, kMaxTokens}},
       {"request_id", F::String{&P::request_id, kMaxIdBytes}},
       {"nvext", F::Custom{ReadNvext}},

@@ -33,7 +33,6 @@ rt::Task<void> TellError(RequestContext& context, net::HttpResponder& responder,
 
 rt::Task<void> HandleGenerate(Services& services, Endpoint endpoint, net::HttpRequest request,
                               net::HttpResponder& responder) {
-  const std::string_view name = endpoint == Endpoint::kChat ? "chat_completions" : "completions";
   RequestContext context(services, request);
   Status status = context.ReadHeaders();
   if (status) status = CheckAdmission(services);
@@ -45,8 +44,8 @@ rt::Task<void> HandleGenerate(Services& services, Endpoint endpoint, net::HttpRe
     model = answer.model();
     stream = answer.stream();
   }
-  services.metrics.CountEnded(model, name, stream, status ? nullptr : &status.error());
   if (status) co_return;
+  services.metrics.CountFailed(model, endpoint, stream, status.error());
   if (context.ClientGone()) services.metrics.CountDisconnect();
   co_await TellError(context, responder, std::move(status).error());
 }
