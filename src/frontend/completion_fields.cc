@@ -79,6 +79,10 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body) {
                   Bound{GenerateFields(), request.params}));
   if (request.prompts.empty()) return FieldErr("prompt", "prompt is missing");
   if (!request.params.max_tokens) request.params.max_tokens = kDefaultMaxTokens;
+  const auto prompts = static_cast<int64_t>(request.prompts.size());
+  if (prompts > 1 && prompts * request.params.n > kMaxAnswers)
+    return FieldErr("n", "{} prompts with n {} are {} answers; at most {} are accepted", prompts,
+                    request.params.n, prompts * request.params.n, kMaxAnswers);
   if (request.params.echo && request.params.logprobs >= 0)
     return std::unexpected(Error{Code::kUnsupported,
                                  "echo together with logprobs is not supported by this version; "

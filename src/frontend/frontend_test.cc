@@ -317,6 +317,35 @@ TEST_F(FrontendTest, StopsCleanly) {
   EXPECT_EQ(reply.status, 200) << "requests under way may end";
 }
 
+// Whatever the moment, what the dead process held falls apart in good order.
+TEST_F(FrontendTest, AFrontendMayDieAtAnyMoment) {
+  AddWorker(1, "prefill");
+  FakeWorker& decode = AddWorker(2, "decode", "abcdefgh");
+  decode.script().token_delay = milliseconds(3);
+  Start();
+  std::array<Reply, 6> replies;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    Begin(replies[i], i % 2 == 0 ? kChat : kCompletion,
+          i % 2 == 0 ? ChatBody(R"("stream":true)") : CompletionBody(R"("n":2)"));
+    sim_.RunFor(milliseconds(4));
+  }
+  host_.Kill();
+  sim_.RunFor(seconds(10));
+  EXPECT_EQ(workers_[0]->running, 0);
+  EXPECT_EQ(decode.running, 0);
+  for (const Reply& reply : replies) EXPECT_TRUE(reply.done);
+}
+
+TEST_F(FrontendTest, ManyPromptsTimesManyChoicesAreRefused) {
+  AddWorker(1);
+  Start();
+  std::string prompts = "\"x\"";
+  for (int i = 0; i < 99; ++i) prompts += ",\"x\"";
+  const Reply reply = Post(kCompletion, fmt::format(R"({{"prompt":[{}],"n":100}})", prompts));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.param(), "n");
+}
+
 TEST(FrontendOptionsTest, ValidateNamesTheFlag) {
   FrontendOptions options;
   EXPECT_TRUE(Validate(options).has_value());

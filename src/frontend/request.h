@@ -98,8 +98,9 @@ struct DetokenizeRequest {
   std::vector<TokenId> tokens;
 };
 
-inline constexpr size_t kMaxPrompts = 256;  // in one completion request
-inline constexpr int64_t kMaxChoices = 128;
+inline constexpr size_t kMaxPrompts = 256;    // in one completion request
+inline constexpr int64_t kMaxChoices = 128;   // of one prompt
+inline constexpr int64_t kMaxAnswers = 1024;  // prompts times choices
 
 // Errors are kInvalidArgument (or kUnsupported for a field that is known but not served) and name
 // the field in `param`; JSON errors say where.
