@@ -22,7 +22,7 @@ def chat(service, text="What is the capital of France?", **fields):
 
 
 def test_chat(service):
-    answer = chat(service, max_tokens=32)
+    answer = chat(service, "The Eiffel Tower is a landmark of Paris, France. In which city does it stand?", max_tokens=32)
     assert "Paris" in answer.choices[0].message.content
     assert answer.choices[0].finish_reason in ("stop", "length")
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
