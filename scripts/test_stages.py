@@ -17,6 +17,8 @@ CACHE = pathlib.Path(os.environ.get("TANDEM_CACHE") or pathlib.Path.home() / ".c
 PYTHON = str(CACHE / "venv" / "bin" / "python")
 BINARY_TIMEOUT = 600
 E2E_TIMEOUT = 1500
+# Modules whose tests have been seen clean under ASan and UBSan; docs/STATUS.md names the ones still to be added.
+ASAN_MODULES = ["base", "wire", "rt", "net", "kv", "xfer", "text", "handover_sim"]
 TSAN_MODULES = ["rt", "net", "xfer", "engine", "cluster", "router"]
 SANITIZER_VARIABLES = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
@@ -139,8 +141,8 @@ def stage_e2e(tally, _):
 
 
 def stage_asan(tally, _):
-    if build(tally, "asan-ubsan", ["tests"]):
-        run_gtests(tally, "asan-ubsan", gtest_binaries("asan-ubsan"))
+    if build(tally, "asan-ubsan", [f"{module}_test" for module in ASAN_MODULES]):
+        run_gtests(tally, "asan-ubsan", gtest_binaries("asan-ubsan", ASAN_MODULES))
 
 
 def stage_tsan(tally, _):
