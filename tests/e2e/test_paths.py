@@ -112,21 +112,22 @@ def test_prefix_hits_on_the_decode_side_shrink_the_pull(start, reference):
     assert decode.state()["prefix_hit_tokens"] > 0
 
 
-def test_after_preemption(start, reference):
+@pytest.mark.parametrize("first, last, arena", [(0, 12, 14), (12, 20, 80)], ids=["short", "long"])
+def test_after_preemption(start, reference, first, last, arena):
     """Beside an older sequence that fills the arena each prompt is pushed out at least once, and comes back."""
-    arena = 96
     service = start(Cluster, DEMO, agg=1, worker=[*COLD, "--num-gpu-blocks-override", str(arena)])
     worker = service.workers()[0]
-    for number, prompt in enumerate(PROMPTS):
-        length = len(service.post("/tokenize", {"model": service.model, "prompt": prompt}).json()["tokens"])
+    for number in range(first, last):
+        length = len(service.post("/tokenize", {"model": service.model, "prompt": PROMPTS[number]}).json()["tokens"])
         # Together they leave two blocks: less than both will need.
         hog_tokens = (arena - 2 - -(-length // BLOCK)) * BLOCK - BLOCK // 2
+        assert hog_tokens > 0
         before = worker.state()["preemptions"]
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            hog = stream_events(service, {"model": service.model, "prompt": [504 + number] * hog_tokens, "max_tokens": 5 * BLOCK,
-                                          "temperature": 0, "ignore_eos": True})
+            hog = stream_events(service, {"model": service.model, "prompt": [504 + number] * hog_tokens, "max_tokens": 4 * BLOCK,
+                                          "temperature": 0, "ignore_eos": True}, timeout=300)
             next(hog)
-            answer = pool.submit(service.ids, prompt, TOKENS, ignore_eos=True)
+            answer = pool.submit(service.ids, PROMPTS[number], TOKENS, ignore_eos=True)
             assert len([e for e in hog if e != "[DONE]"]) > 0
             assert answer.result() == reference[number]
         assert worker.state()["preemptions"] > before, f"prompt {number} was not preempted"
