@@ -90,14 +90,22 @@ void Attention::Plan(std::span<const BatchSlice> slices, KvArena arena, int thre
   first_token_.clear();
   tokens_.clear();
   items_.clear();
+  logit_items_.clear();
   int32_t next_partial = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     first_token_.push_back(tokens_.size());
     tokens_.resize(tokens_.size() + slices[i].tokens.size(), Token{-1, 0});
-    if (slices[i].tokens.size() == 1)
-      PlanRow(static_cast<int32_t>(i), threads, &next_partial);
-    else
-      PlanChunk(static_cast<int32_t>(i));
+    const auto slice = static_cast<int32_t>(i);
+    const auto rows = static_cast<int32_t>(slices[i].tokens.size());
+    if (rows == 1) {
+      const auto first = static_cast<std::ptrdiff_t>(items_.size());
+      PlanRow(slice, threads, &next_partial);
+      if (slices[i].logit_rows > 0)
+        logit_items_.insert(logit_items_.end(), items_.begin() + first, items_.end());
+    } else {
+      PlanChunk(slice, 0, items_);
+      PlanChunk(slice, rows - slices[i].logit_rows, logit_items_);
+    }
   }
 }
 
@@ -124,20 +132,20 @@ void Attention::PlanRow(int32_t slice, int threads, int32_t* next_partial) {
 }
 
 // The last rows see the most keys, so they come first: the threads then finish together.
-void Attention::PlanChunk(int32_t slice) {
+void Attention::PlanChunk(int32_t slice, int32_t first_row, std::vector<Item>& items) const {
   const BatchSlice& s = slices_[static_cast<size_t>(slice)];
   const auto rows = static_cast<int32_t>(s.tokens.size());
-  for (int32_t tile = (rows - 1) / tile_rows_; tile >= 0; --tile) {
-    const int32_t first = tile * tile_rows_;
-    const int32_t count = std::min(tile_rows_, rows - first);
+  for (int32_t end = rows; end > first_row;) {
+    const int32_t first = std::max(end - tile_rows_, first_row);
     for (int32_t head = 0; head < layout_.kv_heads; ++head)
-      items_.push_back(
-          {slice, head, first, count, 0, SpansOf(s.start_position + first + count), -1});
+      items.push_back({slice, head, first, end - first, 0, SpansOf(s.start_position + end), -1});
+    end = first;
   }
 }
 
-void Attention::StartLayer(int layer) {
+void Attention::StartLayer(int layer, bool only_logits) {
   layer_ = layer;
+  layer_items_ = only_logits ? &logit_items_ : &items_;
   next_item_.store(0, std::memory_order_relaxed);
 }
 
@@ -145,8 +153,8 @@ void Attention::Work(int thread, const float* queries, float* out) {
   const Scratch& scratch = scratch_[static_cast<size_t>(thread)];
   for (;;) {
     const size_t i = next_item_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= items_.size()) return;
-    Run(items_[i], scratch, queries, out);
+    if (i >= layer_items_->size()) return;
+    Run((*layer_items_)[i], scratch, queries, out);
   }
 }
 

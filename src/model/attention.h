@@ -53,8 +53,9 @@ class Attention {
 
   // Divides the work of a step. `slices` and what they refer to must stay until the step is over.
   void Plan(std::span<const BatchSlice> slices, KvArena arena, int threads);
-  // Before each layer, on one thread.
-  void StartLayer(int layer);
+  // Before each layer, on one thread. `only_logits`: only the outputs of tokens whose logits are
+  // wanted are computed, as the last layer needs no others.
+  void StartLayer(int layer, bool only_logits);
   // On every thread of a region, between barriers: takes items until none is left. `queries` are
   // [tokens][heads * head_dim], turned and scaled.
   void Work(int thread, const float* queries, float* out);
@@ -92,7 +93,8 @@ class Attention {
   };
 
   void PlanRow(int32_t slice, int threads, int32_t* next_partial);
-  void PlanChunk(int32_t slice);
+  // Rows from `first_row` to the end of the slice.
+  void PlanChunk(int32_t slice, int32_t first_row, std::vector<Item>& items) const;
   void Run(const Item& item, const Scratch& scratch, const float* queries, float* out);
   // Computes one span for all vectors that see some of it; the number of leading rows that do not.
   int RunSpan(const Item& item, const Scratch& scratch, int span);
@@ -118,6 +120,8 @@ class Attention {
   std::vector<size_t> first_token_;  // of each slice
   std::vector<Token> tokens_;
   std::vector<Item> items_;
+  std::vector<Item> logit_items_;
+  const std::vector<Item>* layer_items_ = &items_;
   int layer_ = 0;
   std::atomic<size_t> next_item_{0};
 };

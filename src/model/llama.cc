@@ -143,7 +143,7 @@ Status LlamaModel::Forward(std::span<const BatchSlice> slices, KvArena arena, Te
   for (int layer = 0; layer < parts_.config.layers; ++layer) {
     if (abort != nullptr && abort->load(std::memory_order_relaxed))
       return Err(Code::kCancelled, "the step was given up before layer {}", layer);
-    attention_.StartLayer(layer);
+    attention_.StartLayer(layer, layer + 1 == parts_.config.layers);
     team.Run([&](TeamMember& member) { RunLayer(layer, member); });
   }
   if (!logit_tokens_.empty()) team.Run([&](TeamMember& member) { RunHead(member, logits); });
@@ -219,29 +219,35 @@ void LlamaModel::PrepareRest(const float* values, size_t row, const Activations&
 
 void LlamaModel::RunLayer(int index, TeamMember& member) {
   const LayerWeights& layer = parts_.weights.layers[static_cast<size_t>(index)];
-  const size_t rows = places_.size();
-  const auto normed_by = [&](const std::vector<float>& weight) {
-    return [&](size_t row, float* buffer) {
-      ops_.rms_norm(ResidualRow(row), weight.data(), embedding_, parts_.config.rms_epsilon, buffer);
-      return static_cast<const float*>(buffer);
-    };
-  };
-  const auto add_to_residual = [&](size_t panel, size_t row, float* outputs) {
-    ops_.add(outputs, kPanel, ResidualRow(row) + panel * kPanel);
-  };
+  // The last layer matters only to the tokens whose logits are wanted, once keys and values are
+  // kept.
+  const bool last = index + 1 == parts_.config.layers;
+  const size_t rows = last ? logit_tokens_.size() : places_.size();
+  const auto residual = [&](size_t row) { return ResidualRow(last ? logit_tokens_[row] : row); };
 
-  Activations x = Prepare(member, rows, {&layer.q, &layer.k, &layer.v},
-                          normed_by(layer.attention_norm), layer.v.quantized());
+  Activations x = Prepare(
+      member, places_.size(), {&layer.q, &layer.k, &layer.v},
+      [&](size_t row, float* buffer) {
+        return Norm(ResidualRow(row), layer.attention_norm, buffer);
+      },
+      layer.v.quantized());
   MultiplyQkv(layer, index, member, x);
+  if (rows == 0) return;
   member.Barrier();
   attention_.Work(member.index(), queries_, attended_);
   member.Barrier();
-  x = Prepare(member, rows, {&layer.output},
-              [&](size_t row, float* buffer) { return attention_.Row(row, attended_, buffer); });
+  x = Prepare(member, rows, {&layer.output}, [&](size_t row, float* buffer) {
+    return attention_.Row(last ? logit_tokens_[row] : row, attended_, buffer);
+  });
+  const auto add_to_residual = [&](size_t panel, size_t row, const float* outputs) {
+    ops_.add(outputs, kPanel, residual(row) + panel * kPanel);
+  };
   MultiplyPanels(ops_, layer.output, PartOf(member, layer.output.panels()), x, rows,
                  add_to_residual);
   member.Barrier();
-  x = Prepare(member, rows, {&layer.gate, &layer.up}, normed_by(layer.feed_forward_norm));
+  x = Prepare(member, rows, {&layer.gate, &layer.up}, [&](size_t row, float* buffer) {
+    return Norm(residual(row), layer.feed_forward_norm, buffer);
+  });
   MultiplyPairs(ops_, layer.gate, layer.up, PartOf(member, layer.gate.panels()), x, rows,
                 [&](size_t panel, size_t row, const float* gate, const float* up) {
                   ops_.swiglu(gate, up, kPanel, gated_ + row * inner_ + panel * kPanel);
@@ -250,6 +256,11 @@ void LlamaModel::RunLayer(int index, TeamMember& member) {
   x = Prepare(member, rows, {&layer.down},
               [&](size_t row, float*) { return static_cast<const float*>(gated_ + row * inner_); });
   MultiplyPanels(ops_, layer.down, PartOf(member, layer.down.panels()), x, rows, add_to_residual);
+}
+
+const float* LlamaModel::Norm(const float* x, const std::vector<float>& weight, float* out) const {
+  ops_.rms_norm(x, weight.data(), embedding_, parts_.config.rms_epsilon, out);
+  return out;
 }
 
 void LlamaModel::MultiplyQkv(const LayerWeights& layer, int index, const TeamMember& member,
@@ -330,9 +341,7 @@ void LlamaModel::RunHead(TeamMember& member, std::span<float> logits) {
   const size_t rows = logit_tokens_.size();
   const auto vocab = static_cast<size_t>(parts_.config.vocab);
   const Activations x = Prepare(member, rows, {&head}, [&](size_t row, float* buffer) {
-    ops_.rms_norm(ResidualRow(logit_tokens_[row]), parts_.weights.final_norm.data(), embedding_,
-                  parts_.config.rms_epsilon, buffer);
-    return static_cast<const float*>(buffer);
+    return Norm(ResidualRow(logit_tokens_[row]), parts_.weights.final_norm, buffer);
   });
   MultiplyPanels(ops_, head, PartOf(member, head.panels()), x, rows,
                  [&](size_t panel, size_t row, const float* outputs) {

@@ -59,6 +59,7 @@ class LlamaModel final : public Model {
   void Embed(const TeamMember& member);
   void RunLayer(int index, TeamMember& member);
   void RunHead(TeamMember& member, std::span<float> logits);
+  const float* Norm(const float* x, const std::vector<float>& weight, float* out) const;
 
   // The input of `readers`, from fill(row, buffer), which returns where the row's floats are (in
   // `buffer` or elsewhere). Few rows: each member makes all of them for itself; many: they are
