@@ -1,5 +1,7 @@
 #include "engine/engine_core.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 
@@ -11,6 +13,9 @@ namespace {
 
 // Enough for every lease that can be held at once and as many that ended lately.
 constexpr size_t kMaxGranted = 8192;
+
+// Of the arena; most requests of a small model fit.
+constexpr size_t kTouchedBytes = size_t{256} << 20;
 
 std::vector<double> LongSeconds() {
   return {0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640};
@@ -73,7 +78,8 @@ EngineCore::EngineCore(rt::Runtime& runtime, Metrics& metrics, EngineCoreOptions
                 static_cast<size_t>(options_.scheduler.max_num_seqs)),
       metrics_(std::make_unique<RequestMetrics>(metrics, options_.labels)),
       arena_(std::move(arena)),
-      executor_(std::move(executor)) {
+      executor_(std::move(executor)),
+      background_(runtime) {
   if (options_.transfer) {
     leases_ = std::make_unique<kv::LeaseTable>(kv::LeaseTable::Options{
         .incarnation = runtime.Random() | 1, .lease = options_.transfer->lease});
@@ -95,7 +101,25 @@ EngineCore::EngineCore(rt::Runtime& runtime, Metrics& metrics, EngineCoreOptions
 
 EngineCore::~EngineCore() = default;
 
-Status EngineCore::Start() { return transfer_ == nullptr ? Status() : transfer_->Start(); }
+Status EngineCore::Start() {
+  if (transfer_ != nullptr) TRY(transfer_->Start());
+  if (options_.own_thread) background_.Spawn(TouchArena());
+  return {};
+}
+
+// The first touch of a page costs more than computing or copying what goes into it. So the blocks
+// that are given out first get their pages in the background, a little at a time.
+rt::Task<void> EngineCore::TouchArena() {
+  constexpr size_t kPiece = size_t{4} << 20;
+  const std::span<std::byte> first(arena_.data(), std::min(arena_.bytes(), kTouchedBytes));
+  for (size_t at = 0; at < first.size() && !background_.Token().Cancelled(); at += kPiece) {
+    const auto piece = first.subspan(at, std::min(kPiece, first.size() - at));
+    bool touched = false;
+    co_await runtime_.RunBlocking(
+        [&] { touched = madvise(piece.data(), piece.size(), MADV_POPULATE_WRITE) == 0; });
+    if (!touched) co_return;  // an old kernel, or no memory: the pages come when they are needed
+  }
+}
 
 Result<ParsedTransfer> EngineCore::ParseLeg(const wire::GenerateRequest& request) const {
   TRY_ASSIGN(ParsedTransfer parsed, ParseTransfer(request.kv_transfer_params));
@@ -254,10 +278,12 @@ std::string EngineCore::side_channel() const {
 
 rt::Task<void> EngineCore::Stop() {
   stopping_ = true;
+  background_.Cancel();
   const Error reason{Code::kUnavailable, "this worker is shutting down", {}};
   driver_->EndAll(reason);
   if (transfer_ != nullptr) co_await transfer_->Stop();
   co_await driver_->Stop();
+  co_await background_.Join();
   // Whatever the scheduler did not get to see any more.
   while (!live_.empty()) {
     Live live = std::move(live_.begin()->second);

@@ -19,6 +19,7 @@
 #include "engine/transfer_side.h"
 #include "engine/worker_options.h"
 #include "kv/lease_table.h"
+#include "rt/scope.h"
 #include "xfer/arena.h"
 
 namespace tandem::engine {
@@ -64,6 +65,7 @@ class EngineCore final : public Engine {
   struct RequestMetrics;
 
   Result<ParsedTransfer> ParseLeg(const wire::GenerateRequest& request) const;
+  rt::Task<void> TouchArena();
   void Drop(RequestKey key, Error reason);
   void Deliver(Delivery delivery);
   void DeliverOutput(Output output, MonoTime now);
@@ -83,7 +85,8 @@ class EngineCore final : public Engine {
   std::unordered_map<RequestKey, Live> live_;
   // Leases granted lately, oldest first, for Release. Ended ones among them do no harm.
   std::deque<std::pair<std::string, kv::LeaseId>> granted_;
-  std::unique_ptr<Driver> driver_;  // last: its thread uses executor and leases
+  std::unique_ptr<Driver> driver_;  // its thread uses executor and leases
+  rt::TaskScope background_;
 };
 
 }  // namespace tandem::engine
