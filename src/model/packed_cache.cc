@@ -109,7 +109,7 @@ Result<PackedImage> OpenCached(const PackPlan& plan, const std::string& key,
       pread(file.get(), &found, sizeof(found), 0) != static_cast<ssize_t>(sizeof(found)) ||
       std::memcmp(&found, &wanted, sizeof(found)) != 0)
     return Err(Code::kCorrupt, "{} is not a complete packed file of this model", path);
-  // Its time of modification is its time of last use, for Trim.
+  // Its time of modification is its time of last use, for TrimPacked.
   futimens(file.get(), nullptr);
   if (plan.bytes <= kCopiedImageBytes) return ReadImage(file.get(), plan.bytes, path, team);
   TRY_ASSIGN(Mapping mapping, Mapping::File(file.get(), kHeaderBytes + plan.bytes, false, path));
@@ -136,30 +136,6 @@ Status WriteFile(const PackPlan& plan, const std::string& key, const std::string
   if (fdatasync(file.get()) != 0)
     return Err(Code::kResourceExhausted, "cannot write {}: {}", path, std::strerror(errno));
   return {};
-}
-
-// Removes packed files, the longest unused first, until the folder fits. Never `keep`.
-void Trim(const fs::path& folder, const fs::path& keep) {
-  struct Entry {
-    fs::path path;
-    fs::file_time_type used;
-    uintmax_t bytes;
-  };
-  std::vector<Entry> entries;
-  uintmax_t total = 0;
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    if (!item.path().filename().string().contains(kSuffix)) continue;
-    const uintmax_t bytes = item.file_size(error);
-    if (error) continue;
-    total += bytes;
-    if (item.path() != keep) entries.push_back({item.path(), item.last_write_time(error), bytes});
-  }
-  std::ranges::sort(entries, {}, &Entry::used);
-  for (const Entry& entry : entries) {
-    if (total <= kPackedCacheBytes) return;
-    if (fs::remove(entry.path, error)) total -= entry.bytes;
-  }
 }
 
 Status CreateFolder(const fs::path& folder) {
@@ -189,13 +165,36 @@ Result<PackedImage> CreateCached(const PackPlan& plan, const std::string& key, c
     fs::remove(temporary, error);
     return Err(Code::kResourceExhausted, "cannot create {}", path.string());
   }
-  Trim(path.parent_path(), path);
+  TrimPacked(path.parent_path().string(), path.string(), kPackedCacheBytes);
   TRY_ASSIGN(PackedImage image, OpenCached(plan, key, path.string(), team));
   image.from_cache = false;
   return image;
 }
 
 }  // namespace
+
+void TrimPacked(const std::string& folder, const std::string& keep, uintmax_t bytes) {
+  struct Entry {
+    fs::path path;
+    fs::file_time_type used;
+    uintmax_t bytes;
+  };
+  std::vector<Entry> entries;
+  uintmax_t total = 0;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    if (!item.path().filename().string().contains(kSuffix)) continue;
+    const uintmax_t size = item.file_size(error);
+    if (error) continue;
+    total += size;
+    if (item.path() != keep) entries.push_back({item.path(), item.last_write_time(error), size});
+  }
+  std::ranges::sort(entries, {}, &Entry::used);
+  for (const Entry& entry : entries) {
+    if (total <= bytes) return;
+    if (fs::remove(entry.path, error)) total -= entry.bytes;
+  }
+}
 
 Result<PackedImage> LoadPacked(const PackPlan& plan, const std::string& key,
                                const std::string& cache_dir, Team& team,

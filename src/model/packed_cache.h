@@ -4,6 +4,7 @@
 #define TANDEM_MODEL_PACKED_CACHE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ inline constexpr size_t kPackedCacheBytes = size_t{32} << 30;
 
 // Up to this size an image is read, not mapped.
 inline constexpr size_t kCopiedImageBytes = size_t{1} << 30;
+
+// Removes packed files from a folder, the longest unused first, until they take at most `bytes`;
+// never `keep`. LoadPacked does so with kPackedCacheBytes after it has added a file.
+void TrimPacked(const std::string& folder, const std::string& keep, uintmax_t bytes);
 
 // `key` names the plan and the weights it was made from (lower-case hex). The folder is created
 // with mode 0700. A file that is damaged or of another size is replaced. `progress` gets fractions

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -101,6 +102,24 @@ TEST_F(PackedCacheTest, AFolderThatCannotBeMadeIsNoObstacle) {
   std::ofstream(folder_ / "file") << "not a folder";
   cache_ = (folder_ / "file" / "cache").string();
   EXPECT_NE(Load(), nullptr);
+}
+
+TEST_F(PackedCacheTest, TheLongestUnusedFilesGoFirst) {
+  const auto now = fs::file_time_type::clock::now();
+  for (int age = 0; age < 4; ++age) {
+    const fs::path path = folder_ / ("file" + std::to_string(age) + ".pack");
+    std::ofstream(path) << std::string(100, 'x');
+    fs::last_write_time(path, now - std::chrono::hours(age));
+  }
+  std::ofstream(folder_ / "other") << "not a packed file";
+  const auto exists = [&](int age) {
+    return fs::exists(folder_ / ("file" + std::to_string(age) + ".pack"));
+  };
+  TrimPacked(folder_.string(), (folder_ / "file3.pack").string(), 250);
+  EXPECT_TRUE(exists(0) && exists(3));
+  EXPECT_FALSE(exists(1) || exists(2));
+  TrimPacked(folder_.string(), (folder_ / "file3.pack").string(), 0);
+  EXPECT_TRUE(exists(3) && fs::exists(folder_ / "other"));
 }
 
 TEST_F(PackedCacheTest, DigestFollowsTheContent) {
