@@ -72,6 +72,11 @@ std::vector<double> LatencySecondsBounds() {
   return {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60};
 }
 
+std::vector<double> TransferSecondsBounds() {
+  return {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
+          0.05,   0.1,    0.2,    0.5,   1,     2,     5,    10};
+}
+
 Metrics::Family& Metrics::FamilyOf(std::string_view name, std::string_view help,
                                    std::string_view kind) {
   auto it = families_.find(name);

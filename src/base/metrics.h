@@ -51,6 +51,8 @@ class Histogram {
 
 // 0.001 .. 60 s, about four buckets a decade: times to first token, request times.
 std::vector<double> LatencySecondsBounds();
+// 0.0001 .. 10 s: copies of KV, which take well under a millisecond within one host.
+std::vector<double> TransferSecondsBounds();
 
 class Metrics {
  public:

@@ -80,10 +80,12 @@ class Server {
   };
 
   void OnWorkersChanged() {
+    std::vector<std::pair<const wire::ModelCard*, bool>> models;
     for (const router::ModelGroup* group : router_->table().Models()) {
-      frontend_metrics_.ShowCard(group->card, group->Servable());
+      models.emplace_back(&group->card, group->Servable());
       if (group->Servable()) assets_.Prefetch(group->card);
     }
+    frontend_metrics_.ShowModels(models);
   }
 
   // Pages that only read state.

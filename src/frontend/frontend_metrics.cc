@@ -103,7 +103,21 @@ void FrontendMetrics::CountDisconnect() {
       .Add(1);
 }
 
-void FrontendMetrics::ShowCard(const wire::ModelCard& card, bool ready) {
+void FrontendMetrics::ShowModels(
+    const std::vector<std::pair<const wire::ModelCard*, bool>>& models) {
+  for (const auto& [name, series] : models_) ShowReady(name, false);
+  for (const auto& [card, ready] : models) {
+    Of(card->name);  // its series exist, at zero, before the first request
+    ShowCard(*card);
+    ShowReady(card->name, ready);
+  }
+}
+
+void FrontendMetrics::ShowReady(const std::string& model, bool ready) {
+  GaugeOf("model_ready", "1 while the model can be served", model).Set(ready ? 1 : 0);
+}
+
+void FrontendMetrics::ShowCard(const wire::ModelCard& card) {
   const auto show = [&](std::string_view name, std::string_view help, int64_t value) {
     GaugeOf(name, help, card.name).Set(static_cast<double>(value));
   };
@@ -112,7 +126,6 @@ void FrontendMetrics::ShowCard(const wire::ModelCard& card, bool ready) {
   show("model_total_kv_blocks", "KV blocks of a worker", card.total_kv_blocks);
   show("model_max_num_seqs", "Sequences that a worker runs together", card.max_num_seqs);
   show("model_max_num_batched_tokens", "Tokens of a worker's step", card.max_num_batched_tokens);
-  show("model_ready", "1 while the model can be served", ready ? 1 : 0);
 }
 
 }  // namespace tandem::frontend

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/metrics.h"
 #include "base/result.h"
@@ -48,12 +50,15 @@ class FrontendMetrics {
   // Requests that failed. `model` is empty if it is not known to exist.
   void CountFailed(std::string_view model, Endpoint endpoint, bool stream, const Error& error);
   void CountDisconnect();
-  void ShowCard(const wire::ModelCard& card, bool ready);
+  // The models that are known now, with whether they can be served.
+  void ShowModels(const std::vector<std::pair<const wire::ModelCard*, bool>>& models);
   Gauge& http_requests() { return http_requests_; }
 
  private:
   Histogram& HistogramOf(std::string_view name, std::string_view help, std::vector<double> bounds,
                          const std::string& model);
+  void ShowCard(const wire::ModelCard& card);
+  void ShowReady(const std::string& model, bool ready);
   Counter& Ended(std::string_view model, Endpoint endpoint, bool stream, std::string_view error);
   Gauge& GaugeOf(std::string_view name, std::string_view help, const std::string& model);
   std::string Name(std::string_view name) const { return prefix_ + "_" + std::string(name); }

@@ -217,6 +217,38 @@ TEST_F(FrontendTest, AClientThatLeavesEndsTheRequest) {
   EXPECT_NE(metrics.find("dynamo_frontend_queued_requests{model=\"m\"} 0"), std::string::npos);
 }
 
+TEST_F(FrontendTest, MetricsShowWhatTheWorkersReport) {
+  AddWorker(1, "prefill");
+  FakeWorker& decode = AddWorker(2, "decode");
+  Start();
+  const auto value = [this](std::string_view series) {
+    const std::string all = "\n" + Get("/metrics").body;
+    const std::string start = fmt::format("\n{} ", series);
+    const size_t at = all.find(start);
+    if (at == std::string::npos) return std::string("none");
+    return all.substr(at + start.size(), all.find('\n', at + 1) - at - start.size());
+  };
+  // Before the first request, too.
+  EXPECT_EQ(value(R"(dynamo_frontend_model_ready{model="m"})"), "1");
+  EXPECT_EQ(value(R"(dynamo_frontend_model_context_length{model="m"})"), "100");
+  EXPECT_EQ(value(R"(dynamo_frontend_queued_requests{model="m"})"), "0");
+  EXPECT_EQ(value(R"(dynamo_frontend_time_to_first_token_seconds_count{model="m"})"), "0");
+  EXPECT_EQ(Post(kChat, ChatBody()).status, 200);
+  decode.script().fallback_reason = "stale";
+  EXPECT_EQ(Post(kChat, ChatBody()).status, 200);
+  EXPECT_EQ(value(R"(tandem_frontend_kv_pulled_bytes_total{model="m",transport="sim"})"), "1000");
+  EXPECT_EQ(value(R"(tandem_frontend_kv_pull_seconds_sum{model="m",transport="sim"})"), "0.25");
+  EXPECT_EQ(value(R"(tandem_frontend_kv_pull_seconds_count{model="m",transport="sim"})"), "1");
+  EXPECT_EQ(value(R"(tandem_frontend_fallbacks_total{model="m",reason="pull_stale"})"), "1");
+  EXPECT_EQ(value(R"(dynamo_frontend_cached_tokens_sum{model="m"})"), "4");
+  EXPECT_EQ(value(R"(dynamo_frontend_output_tokens_total{model="m"})"), "12");
+  EXPECT_EQ(value(R"(dynamo_frontend_time_to_first_token_seconds_count{model="m"})"), "2");
+  EXPECT_EQ(value(R"(dynamo_frontend_inter_token_latency_seconds_count{model="m"})"), "10");
+  workers_.clear();
+  sim_.RunFor(seconds(1));
+  EXPECT_EQ(value(R"(dynamo_frontend_model_ready{model="m"})"), "0");
+}
+
 TEST_F(FrontendTest, AWorkerLostInMidStreamIsAnErrorEvent) {
   FakeWorker& worker = AddWorker(1, "agg", "abcdefgh");
   worker.script().token_delay = seconds(1);

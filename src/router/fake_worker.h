@@ -137,6 +137,7 @@ class FakeWorker {
       item.computed_prompt_tokens = pulls ? 1 : prompt;
       item.pulled_tokens = pulls ? prompt - 1 : 0;
       item.pulled_bytes = pulls ? 1000 : 0;
+      item.pull_seconds = pulls ? 0.25 : 0;
       item.pull_transport = pulls ? "sim" : "";
       if (!request.kv_transfer_params.empty()) item.fallback_reason = script_.fallback_reason;
     }

@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kReleaseTimeout = std::chrono::seconds(2);
 constexpr Duration kArtifactTimeout = std::chrono::seconds(60);
 constexpr size_t kMaxReasons = 200;
+constexpr double kLongestPullSeconds = 24 * 3600;
 
 // Reasons come from workers too; a label must stay short and plain.
 std::string Plain(std::string_view reason) {
@@ -51,6 +52,7 @@ Router::~Router() = default;
 
 void Router::OnInstances(const std::vector<wire::Instance>& instances) {
   table_.Update(instances);
+  if (on_change_) on_change_();
   std::erase_if(channels_, [&](const auto& entry) {
     return std::none_of(instances.begin(), instances.end(),
                         [&](const wire::Instance& instance) { return instance.id == entry.first; });
@@ -174,8 +176,10 @@ void Router::CountPull(std::string_view model, const wire::GenerateItem& item) {
       .GetCounter("tandem_frontend_kv_pulled_bytes_total", "KV bytes that decode workers pulled",
                   labels)
       .Add(static_cast<uint64_t>(item.pulled_bytes));
+  // One bad number from a worker would spoil the sum for good.
+  if (!(item.pull_seconds >= 0 && item.pull_seconds <= kLongestPullSeconds)) return;
   metrics_
-      .GetHistogram("tandem_frontend_kv_pull_seconds", "Time of a KV pull", LatencySecondsBounds(),
+      .GetHistogram("tandem_frontend_kv_pull_seconds", "Time of a KV pull", TransferSecondsBounds(),
                     labels)
       .Observe(item.pull_seconds);
 }

@@ -262,7 +262,7 @@ void KvReader::Count(const Result<PullStats>& result) {
   metrics_.GetCounter("tandem_kv_transfer_bytes_total", "KV bytes pulled", labels)
       .Add(static_cast<uint64_t>(result->bytes));
   metrics_
-      .GetHistogram("tandem_kv_transfer_seconds", "time of a KV transfer", LatencySecondsBounds(),
+      .GetHistogram("tandem_kv_transfer_seconds", "time of a KV transfer", TransferSecondsBounds(),
                     labels)
       .Observe(result->seconds);
 }

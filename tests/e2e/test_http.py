@@ -7,7 +7,8 @@ import openai
 import pytest
 import requests
 
-from harness import DEMO, ROOT, Serve, stream_events
+from harness import DEMO, ROOT, Serve, stream_events, sum_of
+from prompts import LONG
 
 SHAPES = {"aggregated": (), "1+1": ("--prefill", "1", "--decode", "1")}
 
@@ -135,6 +136,42 @@ def test_pages(service):
     assert service.get("/live").status_code == 200
     text = service.get("/metrics").text
     assert "# TYPE" in text and "time_to_first_token" in text
+
+
+def test_metrics(service):
+    def totals():
+        metrics = service.metrics()
+        return {name: sum_of(metrics, name, model="demo") for name in (
+            "dynamo_frontend_requests_total", "dynamo_frontend_input_tokens_total", "dynamo_frontend_output_tokens_total",
+            "dynamo_frontend_time_to_first_token_seconds_count", "dynamo_frontend_inter_token_latency_seconds_count",
+            "dynamo_frontend_cached_tokens_sum", "dynamo_frontend_queued_requests", "dynamo_frontend_inflight_requests",
+            "tandem_frontend_kv_pulled_bytes_total", "tandem_frontend_kv_pull_seconds_count", "tandem_frontend_kv_pull_seconds_sum",
+            "tandem_frontend_fallbacks_total")}
+
+    before = totals()
+    # The same prompt twice: what the first run pulled or computed is what the second one finds.
+    usage = [service.complete(f"{number}. " + LONG[0], 8, ignore_eos=True)["usage"] for number in (1, 1)]
+    after = totals()
+    grown = {name.split("_frontend_")[1]: after[name] - before[name] for name in before}
+    assert grown["requests_total"] == 2
+    assert grown["input_tokens_total"] == sum(u["prompt_tokens"] for u in usage)
+    assert grown["output_tokens_total"] == 16
+    assert grown["time_to_first_token_seconds_count"] == 2 and grown["inter_token_latency_seconds_count"] > 0
+    assert grown["cached_tokens_sum"] == sum(u["prompt_tokens_details"]["cached_tokens"] for u in usage) > 0
+    assert after["dynamo_frontend_queued_requests"] == after["dynamo_frontend_inflight_requests"] == 0
+    assert sum_of(service.metrics(), "dynamo_frontend_model_ready", model="demo") == 1
+    decode = [w for w in service.workers() if w.role == "decode"]
+    if not decode:
+        assert grown["kv_pulled_bytes_total"] == grown["kv_pull_seconds_count"] == 0
+        return
+    assert grown["kv_pulled_bytes_total"] > 0 and grown["kv_pull_seconds_sum"] > 0 and grown["fallbacks_total"] == 0
+    # What the decode worker itself counted, by transport.
+    worker = decode[0].metrics()
+    for transport in ("shm", "tcp"):
+        assert sum_of(service.metrics(), "tandem_frontend_kv_pulled_bytes_total", transport=transport) == sum_of(
+            worker, "tandem_kv_transfer_bytes_total", transport=transport)
+        assert sum_of(service.metrics(), "tandem_frontend_kv_pull_seconds_count", transport=transport) == sum_of(
+            worker, "tandem_kv_transfer_seconds_count", transport=transport)
 
 
 def test_64_at_once(service):
