@@ -18,7 +18,13 @@ TEST(WorkerOptions, KvTransferConfig) {
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->kv_connector, "NixlConnector");
   EXPECT_EQ(config->lease, std::chrono::milliseconds(12500));
-  for (const char* bad : {"", "[]", "{}", R"({"kv_connector":"NixlConnector"})",
+  for (const char* silent : {"{}", R"({"kv_connector":null})", R"({"engine_id":"e"})"}) {
+    const auto taken = ParseKvTransferConfig(silent);
+    ASSERT_TRUE(taken.has_value()) << taken.error().message;
+    EXPECT_EQ(taken->kv_connector, "NixlConnector");
+    EXPECT_EQ(taken->kv_role, "kv_both");
+  }
+  for (const char* bad : {"", "[]", R"({"kv_connector":"NixlConnector"})",
                           R"({"kv_connector":"NixlConnector","kv_role":"both"})",
                           R"({"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"})",
                           R"({"kv_connector":7,"kv_role":"kv_both"})",
@@ -54,6 +60,11 @@ TEST(WorkerOptions, ValidationNamesTheFlag) {
   EXPECT_EQ(param([](auto& o) { o.max_num_batched_tokens = 100; }), "--max-num-batched-tokens");
   EXPECT_EQ(param([](auto& o) { o.cpu_share = 1.5; }), "--cpu-share");
   EXPECT_EQ(param([](auto& o) { o.role = Role::kPrefill; }), "--kv-transfer-config");
+  EXPECT_EQ(param([](auto& o) {
+              o.role = Role::kPrefill;
+              o.kv_transfer = *ParseKvTransferConfig("{}");
+            }),
+            "");
   EXPECT_EQ(param([](auto& o) { o.mock.block_bytes = 8; }), "--mock-block-bytes");
   EXPECT_EQ(param([](auto& o) { o.engine = EngineKind::kNative; }), "--model");
 }

@@ -126,8 +126,11 @@ Result<KvTransferConfig> ParseKvTransferConfig(std::string_view json) {
   if (!object->IsObject()) return FieldErr(kFlag, "--kv-transfer-config must be a JSON object");
   KvTransferConfig config;
   for (const auto& [key, value] : object->AsObject()) TRY(TakeField(key, value, config));
-  if (config.kv_connector.empty())
-    return FieldErr(kFlag, "--kv-transfer-config names no kv_connector; write \"NixlConnector\"");
+  if (config.kv_connector.empty()) {
+    // The reference's workers take the pull connector's shape then; here it is the only one.
+    config.kv_connector = "NixlConnector";
+    if (config.kv_role.empty()) config.kv_role = "kv_both";
+  }
   if (config.kv_connector != "NixlConnector" && config.kv_connector != "NixlPullConnector")
     return FieldErr(kFlag,
                     "--kv-transfer-config: kv_connector '{}' is not served by this engine; write "

@@ -199,6 +199,12 @@ def test_decode_alone_serves_and_counts_the_fallback(start):
     assert "computes the prompt itself" in service.frontend.output()
 
 
+def test_an_empty_transfer_configuration_is_the_usual_one(start):
+    service = start(Cluster, None, prefill=1, decode=1, worker=[*MOCK, "--kv-transfer-config", "{}"])
+    assert service.ids([300 + i for i in range(40)], 4)
+    assert service.workers("decode")[0].state()["pulled_bytes"] > 0
+
+
 def test_no_worker_is_a_clear_503(start):
     service = start(Cluster, TINY)
     assert service.get("/v1/models").json()["data"] == []
