@@ -142,6 +142,7 @@ TEST(WorkerOptions, RolesAndTheirRules) {
   EXPECT_EQ(role_of({"--disaggregation-mode", "prefill", "--kv-transfer-config", config}),
             "prefill");
   EXPECT_EQ(role_of({"--is-prefill-worker", "--kv-transfer-config", config}), "prefill");
+  EXPECT_EQ(role_of({"--disaggregation-mode", "prefill", "--kv-transfer-config", "{}"}), "prefill");
   EXPECT_NE(role_of({"--disaggregation-mode", "prefill"}).find("--kv-transfer-config"),
             std::string::npos);
   EXPECT_NE(role_of({"--is-prefill-worker", "--is-decode-worker"}).find("exclude each other"),
@@ -151,6 +152,22 @@ TEST(WorkerOptions, RolesAndTheirRules) {
   EXPECT_FALSE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "{nope"})));
   EXPECT_FALSE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "[]"})));
   EXPECT_TRUE(CheckWorkerSyntax(*Parse(kWorker, {"--kv-transfer-config", "{}"})));
+}
+
+TEST(WorkerOptions, EngineIsAutoNativeOrMock) {
+  const std::string path = testing::TempDir() + "engine-choice.gguf";  // only looked for
+  std::ofstream(path) << "GGUF";
+  const auto with = [&](const std::string& engine) {
+    const auto options = MakeWorkerOptions(*Parse(kWorker, {"--model", path, "--engine", engine}));
+    EXPECT_TRUE(options) << options.error().message;
+    return options ? *options : engine::WorkerOptions{};
+  };
+  EXPECT_EQ(with("auto").engine, engine::EngineKind::kNative);
+  EXPECT_TRUE(with("auto").refuse_large_model);
+  EXPECT_EQ(with("native").engine, engine::EngineKind::kNative);
+  EXPECT_FALSE(with("native").refuse_large_model);
+  EXPECT_EQ(with("mock").engine, engine::EngineKind::kMock);
+  EXPECT_FALSE(Parse(kWorker, {"--engine", "vllm"}));
 }
 
 TEST(ServeOptions, OnlyTheMockEngineNeedsNoModel) {

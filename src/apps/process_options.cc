@@ -128,6 +128,7 @@ Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed) {
   }
   const std::string& engine = parsed.Text("engine");
   options.engine = engine == "mock" ? engine::EngineKind::kMock : engine::EngineKind::kNative;
+  options.refuse_large_model = engine == "auto";
   if (engine == "auto") LOG_INFO("--engine auto: the native engine computes on this CPU");
   const std::string& model = parsed.Text("model");
   if (options.engine == engine::EngineKind::kNative && model.empty())

@@ -79,6 +79,19 @@ text::TokenizerSpec ToSpec(model::TokenizerMetadata metadata) {
   return spec;
 }
 
+// A token beyond the embedding's rows cannot be computed. Fewer tokens than rows are
+// usual: rows are padded to a round number, and no text leads to them.
+Status CheckVocabulary(const model::GgufView& file, int32_t tokens) {
+  constexpr std::string_view kTable = "token_embd.weight";
+  const model::GgufTensor* table = file.FindTensor(kTable);
+  if (table == nullptr || tokens <= table->Rows()) return {};
+  return Err(
+      Code::kCorrupt,
+      "{}: the tokenizer has {} tokens, but {} has rows for {}; the file mixes two models or "
+      "was converted wrongly: convert or download it again",
+      file.label(), tokens, kTable, table->Rows());
+}
+
 }  // namespace
 
 Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path) {
@@ -86,6 +99,7 @@ Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path) {
   TRY_ASSIGN(auto metadata, model::ReadTokenizerMetadata(file->view()));
   const std::optional<int32_t> end_of_message = metadata.eom;
   TRY_ASSIGN(ModelArtifacts artifacts, Pack(ToSpec(std::move(metadata))));
+  TRY(CheckVocabulary(file->view(), artifacts.vocab));
   if (end_of_message) {
     std::erase(artifacts.text_ids, *end_of_message);
     if (std::find(artifacts.eos_ids.begin(), artifacts.eos_ids.end(), *end_of_message) ==

@@ -24,7 +24,8 @@ struct ModelArtifacts {
   int64_t context_length = 0;           // 0: unknown
 };
 
-// Reads the metadata of a .gguf file only.
+// Reads the metadata of a .gguf file only. kCorrupt, with both numbers, if the tokenizer has more
+// tokens than the embedding has rows.
 Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path);
 
 // A byte-level vocabulary of `vocab` tokens (at least 300) with a ChatML template.

@@ -50,9 +50,17 @@ std::unique_ptr<Team> MakeTeam(const WorkerOptions& options) {
           opened.error().message);
     }
   }
-  LOG_INFO("up to {} compute threads on {} available cores{}", team.max_threads, cores,
-           board != nullptr ? ", shared by the core board" : "");
-  return std::make_unique<BoardTeam>(std::move(board), team);
+  const bool shared = board != nullptr;
+  auto made = std::make_unique<BoardTeam>(std::move(board), team);
+  LOG_INFO("up to {} compute threads on {} available cores{}", made->MaxSize(), cores,
+           shared ? ", shared by the core board" : "");
+  if (options.cpu_share > 0 && options.cpu_share * cores < 1)
+    LOG_WARN(
+        "--cpu-share {} of {} cores is less than one: this worker computes with one thread, which "
+        "takes turns with others as the system decides. To hold it to less, give its control group "
+        "a CPU quota",
+        options.cpu_share, cores);
+  return made;
 }
 
 struct Loaded {
@@ -62,23 +70,28 @@ struct Loaded {
 };
 
 // Weights are kept packed in memory beside the KV arena and the system's own needs.
-Status CheckSize(const std::string& path) {
+Status CheckSize(const WorkerOptions& options) {
   std::error_code failed;
-  const auto size = static_cast<double>(std::filesystem::file_size(path, failed));
+  const auto size = static_cast<double>(std::filesystem::file_size(options.model_path, failed));
   const auto available = static_cast<double>(AvailableMemory());
   if (failed || size <= 0.7 * available) return {};
-  return Err(Code::kResourceExhausted,
-             "{} needs {} of memory and {} are available, of which a model may take 70 %; choose a "
-             "smaller model or quantisation, or free memory",
-             path, FormatBytes(static_cast<int64_t>(size)),
-             FormatBytes(static_cast<int64_t>(available)));
+  const std::string facts = fmt::format("{} needs {} of memory and {} are available",
+                                        options.model_path, FormatBytes(static_cast<int64_t>(size)),
+                                        FormatBytes(static_cast<int64_t>(available)));
+  if (options.refuse_large_model)
+    return Err(Code::kResourceExhausted,
+               "{}, of which a model may take 70 %; choose a smaller model or quantisation, free "
+               "memory, or try it all the same with --engine native",
+               facts);
+  LOG_WARN("{}; loading it because --engine native was asked for", facts);
+  return {};
 }
 
 // On a helper thread: reads, packs and hashes the whole file.
 Result<Loaded> LoadModel(const WorkerOptions& options,
                          const std::function<void(double)>& on_progress) {
   Loaded loaded;
-  TRY(CheckSize(options.model_path));
+  TRY(CheckSize(options));
   TRY_ASSIGN(loaded.artifacts, ReadArtifacts(options.model_path));
   loaded.team = MakeTeam(options);
   model::LoadOptions load;
@@ -88,10 +101,6 @@ Result<Loaded> LoadModel(const WorkerOptions& options,
   load.force_isa = options.force_isa;
   load.progress = on_progress;
   TRY_ASSIGN(loaded.model, model::Model::Load(load, *loaded.team));
-  const int vocab = loaded.model->config().vocab;
-  if (loaded.artifacts.vocab > vocab)
-    return Err(Code::kCorrupt, "{}: the tokeniser has {} tokens, the model {}", options.model_path,
-               loaded.artifacts.vocab, vocab);
   return loaded;
 }
 

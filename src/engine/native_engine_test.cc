@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "engine/engine_test_util.h"
 #include "engine/loaded_engine.h"
@@ -18,10 +21,11 @@ using std::chrono::seconds;
 
 // Made by tests/tools/prepare_test_data.py.
 std::string TinyModel(const std::string& type) {
-  const char* set = std::getenv("TANDEM_CACHE");
+  const char* set = std::getenv("TANDEM_TEST_CACHE");
   const std::filesystem::path cache =
-      set != nullptr ? std::filesystem::path(set)
-                     : std::filesystem::path(std::getenv("HOME")) / ".cache" / "tandem";
+      set != nullptr && *set != '\0'
+          ? std::filesystem::path(set)
+          : std::filesystem::path(std::getenv("HOME")) / ".cache" / "tandem";
   return (cache / "models" / ("tiny-" + type + ".gguf")).string();
 }
 
@@ -269,6 +273,33 @@ TEST_F(NativeEngine, LogprobsAndChoicesComeThrough) {
   EXPECT_EQ(call.first.logprobs[0].top.size(), 2U);
   EXPECT_LE(call.first.logprobs[0].logprob, 0.0F);
   Stop(*worker);
+}
+
+// The file's token list, but an embedding of one row less.
+TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
+  std::ifstream in(TinyModel("q4_0"), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto good = ReadArtifacts(TinyModel("q4_0"));
+  ASSERT_TRUE(good.has_value()) << good.error().message;
+  constexpr std::string_view kName = "token_embd.weight";
+  const size_t at = bytes.find(kName);
+  ASSERT_NE(at, std::string::npos);
+  // After the name: the number of dimensions (u32), then each (u64); rows are the second.
+  const size_t rows_at = at + kName.size() + 4 + 8;
+  uint64_t rows = 0;
+  std::memcpy(&rows, bytes.data() + rows_at, sizeof(rows));
+  EXPECT_EQ(static_cast<int32_t>(rows), good->vocab);
+  --rows;
+  std::memcpy(bytes.data() + rows_at, &rows, sizeof(rows));
+  const std::string path = ::testing::TempDir() + fmt::format("vocab-{}.gguf", getpid());
+  std::ofstream(path, std::ios::binary) << bytes;
+  const auto refused = ReadArtifacts(path);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kCorrupt);
+  for (const uint64_t number : {rows, rows + 1})
+    EXPECT_NE(refused.error().message.find(std::to_string(number)), std::string::npos)
+        << refused.error().message;
 }
 
 }  // namespace

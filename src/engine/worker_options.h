@@ -26,7 +26,8 @@ Result<Role> ParseRole(std::string_view text);  // the names above and "pd"
 
 enum class EngineKind : uint8_t { kNative, kMock };
 
-// --kv-transfer-config, as the reference's JSON object.
+// --kv-transfer-config, as the reference's JSON object. An object without a connector means
+// NixlConnector, kv_both; a named connector needs a role, as in the reference.
 struct KvTransferConfig {
   std::string kv_connector;  // only the pull connector ("NixlConnector") is served
   std::string kv_role;       // kv_producer, kv_consumer or kv_both; the request decides the leg
@@ -53,6 +54,8 @@ struct WorkerOptions {
   std::string served_name;           // empty: the model file's name
   std::vector<std::string> aliases;  // further names of the same model
   EngineKind engine = EngineKind::kNative;
+  // Native: whether a model of more than 70 % of the available memory is an error or a warning.
+  bool refuse_large_model = true;
   std::string cache_dir;  // packed weights; empty: packed in memory only
   std::string force_isa;  // tests: "plain", "avx2", ...
 

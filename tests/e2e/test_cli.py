@@ -66,6 +66,22 @@ def test_a_file_that_is_no_model_is_explained(tmp_path):
     assert done.returncode == 1 and "bad.gguf" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("engine, part", [("auto", "--engine native"), ("native", "GGUF")])
+def test_a_model_larger_than_the_memory(tmp_path, engine, part):
+    """auto refuses it with the remedy; native tries, and here finds that it is no model."""
+    path = tmp_path / "huge.gguf"
+    with open(path, "wb") as file:
+        file.truncate(1 << 42)  # takes no space: all of it is a hole
+    done = tandem("worker", "--model", path, "--engine", engine, "--discovery-path", tmp_path / "d")
+    assert done.returncode == 1 and part in done.stderr, done.stderr
+    assert ("70 %" in done.stderr) == (engine == "auto"), done.stderr
+
+
+def test_mock_needs_no_model(tmp_path):
+    done = tandem("worker", "--engine", "mock", "--mock-block-bytes", "8", "--discovery-path", tmp_path / "d")
+    assert done.returncode == 1 and "--mock-block-bytes" in done.stderr and "--model" not in done.stderr, done.stderr
+
+
 def test_variables_are_checked_and_named():
     done = tandem("frontend", DYN_ROUTER_MODE="kv")
     assert done.returncode == 2 and "DYN_ROUTER_MODE" in done.stderr
