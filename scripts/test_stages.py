@@ -212,6 +212,8 @@ def main():
         if name not in STAGES:
             parser.error(f"no stage '{name}': choose from {', '.join(STAGES)}")
     LOGS.mkdir(parents=True, exist_ok=True)
+    # One folder, whatever a test asks for: the program's own cache and the tests' models.
+    os.environ["TANDEM_CACHE"] = os.environ["TANDEM_TEST_CACHE"] = str(CACHE)
     tally = Tally()
     for name in wanted:
         say(f"stage {name}")
