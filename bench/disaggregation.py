@@ -4,8 +4,8 @@
   throughput  closed loop of 8 clients, 64 requests of 512 tokens in and 64 out: 1+1 against aggregated
   tail        time between tokens of one long answer while a 2,000-token prompt arrives each second
 
-usage: bench/disaggregation.py [overhead] [throughput] [tail]"""
-import sys
+usage: bench/disaggregation.py [overhead] [throughput] [tail] [--rounds N]"""
+import argparse
 import threading
 import time
 
@@ -15,6 +15,7 @@ PAIRS = 50
 LOOP_CLIENTS, LOOP_REQUESTS, LOOP_IN, LOOP_OUT = 8, 64, 512, 64
 TAIL_STEPS = 2000
 TAIL_PROMPT = 2000
+TAIL_MOST_WAITING = 8
 SPLIT = ["--prefill", "1", "--decode", "1"]
 COLD = ["--no-enable-prefix-caching"]
 
@@ -29,7 +30,7 @@ def pull_seconds(service):
     return count, seconds
 
 
-def overhead():
+def overhead(_rounds):
     info = {"TANDEM_LOG": "info"}  # the log tells where the workers' own servers are
     apart, together = common.serve(common.DEMO, *SPLIT, *COLD, variables=info), common.serve(common.DEMO, *COLD, variables=info)
     for service in (apart, together):
@@ -52,9 +53,9 @@ def overhead():
     together.end()
 
 
-def throughput():
+def throughput(rounds):
     rates = {}
-    for name, shape in (("aggregated", []), ("1+1", SPLIT)) * 2:
+    for name, shape in (("aggregated", []), ("1+1", SPLIT)) * rounds:
         service = common.serve(common.DEMO, *shape, *COLD)
         common.closed_loop(service, 2, [common.random_ids(LOOP_IN, 9)] * 2, 4)
         jobs = [common.random_ids(LOOP_IN, 1000 + i) for i in range(LOOP_REQUESTS)]
@@ -65,18 +66,23 @@ def throughput():
                  [[name, common.median(values)] for name, values in rates.items()] + [["1+1 / aggregated (aim 0.8)", ratio]])
 
 
-def tail():
+def tail(_rounds):
     rows = []
     for name, shape in (("aggregated", []), ("1+1", SPLIT)):
         service = common.serve(common.DEMO, *shape, *COLD, "--max-model-len", "8192")
-        stop = threading.Event()
+        stop, waiting = threading.Event(), threading.Semaphore(TAIL_MOST_WAITING)
+
+        def one(prompt):
+            common.Timed(service, prompt, 1)
+            waiting.release()
 
         def disturb():
             number = 0
             while not stop.wait(1.0):
                 number += 1
-                prompt = common.random_ids(TAIL_PROMPT, 5000 + number)
-                threading.Thread(target=common.Timed, args=(service, prompt, 1), daemon=True).start()
+                # A machine that cannot compute 2,000 tokens a second would only fill its queue.
+                if waiting.acquire(blocking=False):
+                    threading.Thread(target=one, args=(common.random_ids(TAIL_PROMPT, 5000 + number),), daemon=True).start()
 
         threading.Thread(target=disturb, daemon=True).start()
         timed = common.Timed(service, common.random_ids(32, 3), TAIL_STEPS)
@@ -92,10 +98,12 @@ def tail():
 
 def main():
     parts = {"overhead": overhead, "throughput": throughput, "tail": tail}
-    for name in sys.argv[1:] or parts:
-        if name not in parts:
-            raise SystemExit(__doc__)
-        parts[name]()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[])
+    parser.add_argument("--rounds", type=int, default=2, help="pairs of the throughput measurement")
+    options = parser.parse_args()
+    for name in options.parts or parts:
+        parts[name](options.rounds)
 
 
 if __name__ == "__main__":

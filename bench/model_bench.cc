@@ -195,6 +195,7 @@ int Main(int argc, char** argv) {
   int threads = 2;
   int runs = 5;
   std::string only = "prefill,decode,batch";
+  int only_context = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
@@ -204,6 +205,8 @@ int Main(int argc, char** argv) {
       runs = std::atoi(value().c_str());
     } else if (argument == "--only") {
       only = value();
+    } else if (argument == "--context") {
+      only_context = std::atoi(value().c_str());
     } else if (argument == "--isa") {
       options.force_isa = value();
     } else if (argument == "--cache") {
@@ -213,11 +216,12 @@ int Main(int argc, char** argv) {
     }
   }
   if (options.path.empty() || threads < 1 || runs < 1) {
-    std::fprintf(stderr,
-                 "usage: model_bench MODEL.gguf [--threads 2] [--runs 5] [--only "
-                 "prefill,decode,batch] [--isa plain|avx2|avx512] [--cache FOLDER]\n"
-                 "min, median and max of the runs; decode is one sequence, batch is several at "
-                 "context 128\n");
+    std::fprintf(
+        stderr,
+        "usage: model_bench MODEL.gguf [--threads 2] [--runs 5] [--only "
+        "prefill,decode,batch] [--context 32|512|2000] [--isa plain|avx2|avx512] [--cache FOLDER]\n"
+        "min, median and max of the runs; decode is one sequence, batch is several at "
+        "context 128\n");
     return 2;
   }
   FlushDenormalsOnThisThread();
@@ -233,7 +237,8 @@ int Main(int argc, char** argv) {
   Bench bench(std::move(*model), team, runs);
   if (only.find("prefill") != only.npos) bench.Prefill();
   if (only.find("decode") != only.npos)
-    for (const int context : {32, 512, 2000}) bench.Decode(context);
+    for (const int context : {32, 512, 2000})
+      if (only_context == 0 || only_context == context) bench.Decode(context);
   if (only.find("batch") != only.npos)
     for (const int sequences : {8, 32}) bench.Batch(sequences);
   return 0;
