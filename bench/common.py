@@ -92,6 +92,14 @@ def table(title, columns, rows):
     sys.stdout.flush()
 
 
+def run_parts(doc, parts):
+    """Runs the named parts of a benchmark, or all."""
+    for name in sys.argv[1:] or parts:
+        if name not in parts:
+            raise SystemExit(doc)
+        parts[name]()
+
+
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100

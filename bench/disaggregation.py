@@ -4,16 +4,20 @@
   throughput  closed loop of 8 clients, 64 requests of 512 tokens in and 64 out: 1+1 against aggregated
   tail        time between tokens of one long answer while a 2,000-token prompt arrives each second
 
-usage: bench/disaggregation.py [overhead] [throughput] [tail] [--rounds N]"""
-import argparse
+usage: bench/disaggregation.py [overhead] [throughput] [tail]"""
+import contextlib
 import threading
 import time
+
+import requests
 
 import common
 
 PAIRS = 50
 LOOP_CLIENTS, LOOP_REQUESTS, LOOP_IN, LOOP_OUT = 8, 64, 512, 64
+THROUGHPUT_ROUNDS = 2
 TAIL_STEPS = 2000
+TAIL_STEPS_AGGREGATED = 250  # each of them may wait for a whole chunk of a prompt
 TAIL_PROMPT = 2000
 TAIL_MOST_WAITING = 8
 SPLIT = ["--prefill", "1", "--decode", "1"]
@@ -30,7 +34,7 @@ def pull_seconds(service):
     return count, seconds
 
 
-def overhead(_rounds):
+def overhead():
     info = {"TANDEM_LOG": "info"}  # the log tells where the workers' own servers are
     apart, together = common.serve(common.DEMO, *SPLIT, *COLD, variables=info), common.serve(common.DEMO, *COLD, variables=info)
     for service in (apart, together):
@@ -53,9 +57,9 @@ def overhead(_rounds):
     together.end()
 
 
-def throughput(rounds):
+def throughput():
     rates = {}
-    for name, shape in (("aggregated", []), ("1+1", SPLIT)) * rounds:
+    for name, shape in (("aggregated", []), ("1+1", SPLIT)) * THROUGHPUT_ROUNDS:
         service = common.serve(common.DEMO, *shape, *COLD)
         common.closed_loop(service, 2, [common.random_ids(LOOP_IN, 9)] * 2, 4)
         jobs = [common.random_ids(LOOP_IN, 1000 + i) for i in range(LOOP_REQUESTS)]
@@ -66,14 +70,15 @@ def throughput(rounds):
                  [[name, common.median(values)] for name, values in rates.items()] + [["1+1 / aggregated (aim 0.8)", ratio]])
 
 
-def tail(_rounds):
+def tail():
     rows = []
-    for name, shape in (("aggregated", []), ("1+1", SPLIT)):
+    for name, shape, tokens in (("1+1", SPLIT, TAIL_STEPS), ("aggregated", [], TAIL_STEPS_AGGREGATED)):
         service = common.serve(common.DEMO, *shape, *COLD, "--max-model-len", "8192")
         stop, waiting = threading.Event(), threading.Semaphore(TAIL_MOST_WAITING)
 
         def one(prompt):
-            common.Timed(service, prompt, 1)
+            with contextlib.suppress(requests.RequestException):  # those still waiting at the end
+                common.Timed(service, prompt, 1)
             waiting.release()
 
         def disturb():
@@ -85,26 +90,16 @@ def tail(_rounds):
                     threading.Thread(target=one, args=(common.random_ids(TAIL_PROMPT, 5000 + number),), daemon=True).start()
 
         threading.Thread(target=disturb, daemon=True).start()
-        timed = common.Timed(service, common.random_ids(32, 3), TAIL_STEPS)
+        timed = common.Timed(service, common.random_ids(32, 3), tokens)
         stop.set()
         gaps = [b - a for a, b in zip(timed.times, timed.times[1:])]
         p99, middle = common.percentile(gaps, 99), common.median(gaps)
-        rows.append([name, middle * 1e3, p99 * 1e3, max(gaps) * 1e3, p99 / middle])
+        rows.append([name, tokens, middle * 1e3, p99 * 1e3, max(gaps) * 1e3, p99 / middle])
         time.sleep(2)
         service.end()
-    common.table(f"Time between tokens, {TAIL_STEPS} steps, a {TAIL_PROMPT}-token prompt each second (ms)",
-                 ["shape", "median", "p99", "max", "p99 / median (aim 5 in 1+1)"], rows)
-
-
-def main():
-    parts = {"overhead": overhead, "throughput": throughput, "tail": tail}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[])
-    parser.add_argument("--rounds", type=int, default=2, help="pairs of the throughput measurement")
-    options = parser.parse_args()
-    for name in options.parts or parts:
-        parts[name](options.rounds)
+    common.table(f"Time between tokens, a {TAIL_PROMPT}-token prompt each second (ms)",
+                 ["shape", "tokens", "median", "p99", "max", "p99 / median (aim 5 in 1+1)"], rows)
 
 
 if __name__ == "__main__":
-    main()
+    common.run_parts(__doc__, {"overhead": overhead, "throughput": throughput, "tail": tail})

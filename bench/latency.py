@@ -3,12 +3,14 @@
   frontend    the frontend's own CPU time per unary request and its memory, with a mock worker
   start       `tandem serve` from start to first token, with and without the packed cache
   cancel      from a client's disconnect to the moment when no worker runs anything for it
+  neighbour   decode beside one process that never sleeps
 
-usage: bench/latency.py [frontend] [start] [cancel]"""
+usage: bench/latency.py [frontend] [start] [cancel] [neighbour]"""
 import concurrent.futures
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +22,7 @@ import common
 REQUESTS = 4000
 STARTS = 5
 CANCELS = 40
+NEIGHBOUR_ROUNDS, NEIGHBOUR_TOKENS = 3, 600
 
 
 def frontend():
@@ -88,13 +91,24 @@ def cancel():
     common.table("From a client's disconnect to idle workers (ms; the asking itself takes some)", ["shape", "moment", "median", "max"], rows)
 
 
-def main():
-    parts = {"frontend": frontend, "start": start, "cancel": cancel}
-    for name in sys.argv[1:] or parts:
-        if name not in parts:
-            raise SystemExit(__doc__)
-        parts[name]()
+def neighbour():
+    service = common.serve(common.DEMO, "--no-enable-prefix-caching")
+
+    def rate(seed):
+        return common.Timed(service, common.random_ids(32, seed), NEIGHBOUR_TOKENS).decode_rate
+
+    rate(0)
+    pairs = []
+    for number in range(NEIGHBOUR_ROUNDS):
+        alone = rate(2 * number + 1)
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        pairs.append((alone, rate(2 * number + 2)))
+        busy.kill()
+        busy.wait()
+    service.end()
+    common.table(f"Decode, {NEIGHBOUR_TOKENS} tokens, tokens/s", ["alone", "beside a busy process", "kept", "aim"],
+                 [[common.median([a for a, _ in pairs]), common.median([b for _, b in pairs]), common.median([b / a for a, b in pairs]), 0.5]])
 
 
 if __name__ == "__main__":
-    main()
+    common.run_parts(__doc__, {"frontend": frontend, "start": start, "cancel": cancel, "neighbour": neighbour})
