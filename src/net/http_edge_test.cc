@@ -115,6 +115,97 @@ TEST_P(HttpEdge, NobodyThereIsUnavailable) {
   Run(ask(&runtime()));
 }
 
+// What a client gets that ends its writing right after its request, and reads on.
+class HttpHalfClosed : public rt::LoopTest {
+ protected:
+  HttpHalfClosed()
+      : server_(runtime(), *runtime().network().Listen({"127.0.0.1", 0}),
+                [this](HttpRequest request, HttpResponder& responder) {
+                  return Answer(&runtime(), std::move(request), responder, takes_, &cancelled_);
+                }) {
+    server_.Start();
+  }
+  static Task<void> Answer(rt::Runtime* runtime, HttpRequest request, HttpResponder& responder,
+                           Duration takes, bool* cancelled) {
+    if (request.path == "/started") static_cast<void>(co_await responder.StartStream(200, {}));
+    if (!co_await runtime->Sleep(takes, request.cancel)) {
+      *cancelled = true;
+    } else if (responder.Started()) {
+      static_cast<void>(co_await responder.Finish());
+    } else {
+      static_cast<void>(co_await responder.Respond(200, {}, "late"));
+    }
+  }
+  // `after`: from the request to the half-close. `reads`: how long it stays then.
+  static Task<void> Ask(rt::Runtime* runtime, rt::Address to, std::string_view request,
+                        Duration after, Duration reads, std::string* all) {
+    auto stream = co_await runtime->network().Connect(to, 5s);
+    EXPECT_TRUE(co_await (*stream)->Write(std::as_bytes(std::span(request))));
+    co_await runtime->Sleep(after);
+    (*stream)->EndWrites();
+    rt::CancelSource leave;
+    const auto timer = runtime->RunAt(runtime->Now() + reads, [&leave] { leave.Cancel(); });
+    std::array<std::byte, 4096> buffer;
+    for (;;) {
+      const auto n = co_await (*stream)->Read(buffer, leave.Token());
+      if (!n || *n == 0) break;
+      all->append(reinterpret_cast<const char*>(buffer.data()), *n);
+    }
+    stream->reset();
+    co_await runtime->Sleep(100ms);
+  }
+  std::string Got(std::string_view request, Duration after = 0ms, Duration reads = 5s) {
+    std::string all;
+    Run(Ask(&runtime(), server_.address(), request, after, reads, &all));
+    return all;
+  }
+  Duration takes_ = 1200ms;
+  bool cancelled_ = false;
+  HttpServer server_;
+};
+TANDEM_BOTH_LOOPS(HttpHalfClosed);
+
+TEST_P(HttpHalfClosed, GetsItsAnswer) {
+  for (const auto after : {0ms, 50ms}) {
+    const std::string answer = Got("GET / HTTP/1.1\r\n\r\n", after);
+    // Asked at once and a second later whether it still reads.
+    static constexpr std::string_view kAsked =
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";
+    ASSERT_TRUE(answer.starts_with(kAsked)) << answer;
+    EXPECT_TRUE(answer.substr(kAsked.size()).starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+    EXPECT_TRUE(answer.ends_with("\r\n\r\nlate")) << answer;
+  }
+  EXPECT_FALSE(cancelled_);
+  EXPECT_EQ(server_.open_connections(), 0u);
+}
+
+TEST_P(HttpHalfClosed, GetsAllThatItAskedFor) {
+  const std::string answer = Got("GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n");
+  const size_t first = answer.find("late");
+  ASSERT_NE(first, std::string::npos) << answer;
+  EXPECT_NE(answer.find("late", first + 4), std::string::npos) << answer;
+}
+
+TEST_P(HttpHalfClosed, IsNoticedWhenItLeavesAfterAll) {
+  takes_ = 60s;
+  Got("GET / HTTP/1.1\r\n\r\n", 0ms, 300ms);
+  EXPECT_FALSE(cancelled_) << "it read when it was asked";
+  Run([](rt::Runtime* runtime, const bool* until) -> Task<void> {
+    for (int i = 0; i < 200 && !*until; ++i) co_await runtime->Sleep(10ms);
+  }(&runtime(), &cancelled_));
+  EXPECT_TRUE(cancelled_) << "within 2 s";
+  EXPECT_EQ(server_.active_requests(), 0u);
+}
+
+TEST_P(HttpHalfClosed, CountsAsGoneWhereNothingCanBeAsked) {
+  EXPECT_EQ(Got("GET / HTTP/1.0\r\n\r\n").find("late"), std::string::npos)
+      << "an old client knows no interim answers";
+  EXPECT_TRUE(cancelled_);
+  cancelled_ = false;
+  Got("GET /started HTTP/1.1\r\n\r\n", 50ms);
+  EXPECT_TRUE(cancelled_) << "its answer had begun";
+}
+
 // In simulation: times and counts.
 Task<void> Endless(HttpRequest, HttpResponder& responder, Status* end) {
   *end = co_await responder.StartStream(200, {});
@@ -204,6 +295,32 @@ TEST(HttpSim, StopCancelsWhatDoesNotEndInTime) {
   EXPECT_EQ(slow.cancelled, 1);
   EXPECT_EQ(slow.server.open_connections(), 0u);
   EXPECT_EQ(slow.server.active_requests(), 0u);
+}
+
+Task<void> Deaf(rt::Runtime* runtime, HttpRequest, HttpResponder&) {
+  co_await runtime->Sleep(1000s);  // with no token
+}
+
+TEST(HttpSim, StopBreaksHandlersThatDoNotListen) {
+  rt::SimRuntime sim;
+  HttpServer server(sim, *sim.network().Listen({"127.0.0.1", 0}),
+                    [&sim](HttpRequest request, HttpResponder& responder) {
+                      return Deaf(&sim, std::move(request), responder);
+                    });
+  server.Start();
+  int status = 0;
+  bool stopped = false;
+  sim.Spawn(Get(&sim, server.address(), &status));
+  sim.RunFor(1s);
+  EXPECT_EQ(server.active_requests(), 1u);
+  sim.Spawn(StopServer(&server, 1s, &stopped));
+  sim.RunFor(2900ms);
+  EXPECT_FALSE(stopped);
+  sim.RunFor(200ms);
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(server.active_requests(), 0u);
+  EXPECT_EQ(server.open_connections(), 0u);
+  EXPECT_EQ(status, -1) << "the client sees the connection end";
 }
 
 TEST(HttpSim, ConnectionsAreBounded) {

@@ -25,6 +25,46 @@ std::string ErrorBody(int status, std::string_view message) {
   return out;
 }
 
+// How long cancelled handlers may take to notice.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+
+// A client that has ended its writing may be gone, or may still wait for its answer; only writing
+// to it shows which, because the system of one that is gone answers with a reset. So it is sent
+// interim answers. One that ends after its answer has begun counts as gone, as does an old client.
+class EndedClient {
+ public:
+  EndedClient(rt::Runtime& runtime, HttpWriter& writer, std::function<void()> gone)
+      : runtime_(runtime), writer_(writer), gone_(std::move(gone)) {}
+  void OnEnd() {
+    if (!Ask()) gone_();
+  }
+
+ private:
+  bool Ask() {
+    constexpr Duration kAgain = std::chrono::seconds(1);
+    if (!writer_.Interim()) return false;
+    timer_ = runtime_.RunAt(runtime_.Now() + kAgain, [this] { Ask(); });
+    return true;
+  }
+
+  rt::Runtime& runtime_;
+  HttpWriter& writer_;
+  const std::function<void()> gone_;
+  std::unique_ptr<rt::Timer> timer_;
+};
+
+// Also when the handler is destroyed.
+class Counted {
+ public:
+  explicit Counted(size_t& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  size_t& count_;
+};
+
 }  // namespace
 
 struct HttpServer::Impl {
@@ -33,6 +73,7 @@ struct HttpServer::Impl {
     std::unique_ptr<rt::Stream> stream;
     std::string peer;
     rt::CancelSource stop;  // closes the connection wherever it waits
+    std::string doing;      // the latest request, for the log
     bool busy = false;      // between the first byte of a request and the end of its answer
     std::vector<std::byte> unparsed;  // bytes of the next request that came with this one
   };
@@ -46,6 +87,8 @@ struct HttpServer::Impl {
         scope(rt) {}
 
   rt::Task<void> AcceptLoop();
+  // Until no connection is left, or `most` has passed.
+  rt::Task<void> AwaitEnds(Duration most);
   rt::Task<void> Serve(std::list<Connection>::iterator self);
   // Reads one request. False: the connection is to be closed (an error answer has been sent).
   rt::Task<bool> ReadRequest(Connection& c, HttpParser& parser);
@@ -83,15 +126,24 @@ rt::Task<void> HttpServer::Stop(Duration drain) {
   impl.listener->Close();
   for (auto& c : impl.connections)
     if (!c.busy) c.stop.Cancel();
-  rt::CancelSource drained;
-  const auto timer =
-      impl.runtime.RunAt(impl.runtime.Now() + drain, [&drained] { drained.Cancel(); });
-  while (!impl.connections.empty()) {
-    if (!co_await impl.quiet.Wait(drained.Token())) break;
-  }
+  co_await impl.AwaitEnds(drain);
   for (auto& c : impl.connections) c.stop.Cancel();
   impl.scope.Cancel();
+  co_await impl.AwaitEnds(kFarewell);
+  for (const auto& c : impl.connections)
+    LOG_WARN("{} from {} did not end within {} s of its cancellation; breaking it off", c.doing,
+             c.peer, kFarewell / std::chrono::seconds(1));
+  if (!impl.connections.empty()) impl.scope.Break();
+  impl.connections.clear();
   co_await impl.scope.Join();
+}
+
+rt::Task<void> HttpServer::Impl::AwaitEnds(Duration most) {
+  rt::CancelSource over;
+  const auto timer = runtime.RunAt(runtime.Now() + most, [&over] { over.Cancel(); });
+  while (!connections.empty()) {
+    if (!co_await quiet.Wait(over.Token())) break;
+  }
 }
 
 rt::Task<void> HttpServer::Impl::AcceptLoop() {
@@ -108,6 +160,7 @@ rt::Task<void> HttpServer::Impl::AcceptLoop() {
     connections.push_back({.stream = *std::move(accepted),
                            .peer = {},
                            .stop = rt::CancelSource(scope.Token()),
+                           .doing = {},
                            .busy = false,
                            .unparsed = {}});
     const auto self = std::prev(connections.end());
@@ -228,22 +281,26 @@ rt::Task<bool> HttpServer::Impl::Answer(Connection& c, HttpParser& parser) {
   request.headers = std::move(parser.headers());
   request.body = std::move(parser.body());
   request.peer = c.peer;
+  c.doing = request.method + " " + request.path;
 
   rt::CancelSource gone(c.stop.Token());
   request.cancel = gone.Token();
   const auto cancel = [&gone] {
     gone.Cancel({Code::kCancelled, "the client closed the connection", {}});
   };
-  const auto watch = c.stream->OnPeerGone(cancel);
   HttpWriter writer(scope, *c.stream,
                     {.head_only = request.method == "HEAD",
                      .http11 = parser.IsHttp11(),
                      .keep_alive = parser.KeepAlive() && !stopping,
                      .write_timeout = options.write_timeout},
                     cancel);
-  ++active;
-  co_await handler(std::move(request), writer);
-  --active;
+  EndedClient client(runtime, writer, cancel);
+  const auto broken = c.stream->OnBroken(cancel);
+  const auto ended = c.stream->OnPeerGone([&client] { client.OnEnd(); });
+  {
+    const Counted counted(active);
+    co_await handler(std::move(request), writer);
+  }
   if (!writer.Started()) {
     HttpHeaders headers = {{"content-type", "application/json"}};
     std::string body = ErrorBody(500, "the server gave no answer to this request");

@@ -35,7 +35,8 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;  // whole and decoded from chunks
   std::string peer;
-  // Fires when the client disconnects (noticed also while nothing is written) or is cut off.
+  // Fires when the client disconnects (noticed also while nothing is written) or is cut off. A
+  // client that only half-closed still gets its answer: see docs/http-api.md.
   rt::CancelToken cancel;
 };
 
@@ -66,7 +67,8 @@ class HttpServer {
 
   void Start();
   // Accepts nothing more, closes idle connections, lets running requests end until `drain` has
-  // passed, then cancels them and closes.
+  // passed, then cancels them. Handlers that have not ended 2 s later are destroyed where they
+  // wait, and said in the log. Not from a handler.
   rt::Task<void> Stop(Duration drain);
 
   rt::Address address() const;

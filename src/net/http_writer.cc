@@ -95,6 +95,14 @@ rt::Task<Status> HttpWriter::Finish() {
   co_return Status();
 }
 
+bool HttpWriter::Interim() {
+  if (started_ || broken_ || !options_.http11) return false;
+  // 100 is the one interim status that even simple clients expect at any time.
+  pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  FlushSoon();
+  return true;
+}
+
 rt::Task<void> HttpWriter::Drain() {
   // The wait has no token: a flush always ends, by its write timeout at the latest.
   while (flushing_) {

@@ -32,6 +32,9 @@ class HttpWriter final : public HttpResponder {
   rt::Task<Status> Finish() override;
   bool Started() const override { return started_; }
 
+  // Sends an interim answer, which clients skip, for the connection's sake. False, and nothing is
+  // sent, once the answer has begun, to old clients, which know none, and on broken connections.
+  bool Interim();
   bool Finished() const { return finished_; }
   // Whether another request may follow on this connection.
   bool KeepAlive() const { return options_.keep_alive && !broken_; }

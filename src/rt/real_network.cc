@@ -103,9 +103,10 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
  public:
   explicit PeerWatch(asio::io_context& io) : set_(io, epoll_create1(EPOLL_CLOEXEC)) {}
 
-  // Calls `gone` once, on the loop, unless Remove comes first. 0 if the kernel watches no more: the
+  // Calls `ended`, on the loop, until Remove: with false when the peer has ended its writing, with
+  // true, and for the last time, when the connection broke. 0 if the kernel watches no more: the
   // peer's end is then noticed by reading or writing only.
-  uint64_t Add(int fd, std::function<void()> gone) {
+  uint64_t Add(int fd, std::function<void(bool broken)> ended) {
     const uint64_t id = next_id_++;
     epoll_event event{};
     event.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLONESHOT;
@@ -114,16 +115,21 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
       LOG_WARN_ONCE("cannot watch connections for their end: {}", ErrnoText(errno));
       return 0;
     }
-    callbacks_.emplace(id, std::move(gone));
+    watched_.emplace(id, Watched{fd, std::move(ended)});
     Arm();
     return id;
   }
   void Remove(uint64_t id, int fd) {
-    callbacks_.erase(id);
+    watched_.erase(id);
     epoll_ctl(set_.native_handle(), EPOLL_CTL_DEL, fd, nullptr);
   }
 
  private:
+  struct Watched {
+    int fd;
+    std::function<void(bool broken)> ended;
+  };
+
   void Arm() {
     if (std::exchange(armed_, true)) return;
     set_.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -138,19 +144,27 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
     const int count = epoll_wait(set_.native_handle(), events, std::size(events), 0);
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[i].data.u64;  // a copy: the kernel's struct is packed
-      const auto found = callbacks_.find(id);
-      if (found == callbacks_.end()) continue;
-      const auto gone = std::move(found->second);
-      callbacks_.erase(found);
-      gone();
+      const auto found = watched_.find(id);
+      if (found == watched_.end()) continue;
+      const Watched watched = found->second;  // a copy: the callback may call Remove
+      const bool broken = (events[i].events & (EPOLLHUP | EPOLLERR)) != 0;
+      if (broken) {
+        watched_.erase(found);
+      } else {
+        epoll_event rest{};
+        rest.events = EPOLLONESHOT;  // of a break the kernel always tells
+        rest.data.u64 = id;
+        epoll_ctl(set_.native_handle(), EPOLL_CTL_MOD, watched.fd, &rest);
+      }
+      watched.ended(broken);
     }
-    if (!callbacks_.empty()) Arm();
+    if (!watched_.empty()) Arm();
   }
 
   asio::posix::stream_descriptor set_;
   bool armed_ = false;
   uint64_t next_id_ = 1;
-  std::unordered_map<uint64_t, std::function<void()>> callbacks_;
+  std::unordered_map<uint64_t, Watched> watched_;
 };
 
 class RealStream final : public Stream {
@@ -171,13 +185,17 @@ class RealStream final : public Stream {
     socket_->Close();
   }
 
+  void EndWrites() override {
+    if (!socket_->closed()) shutdown(socket_->fd(), SHUT_WR);
+  }
+
   CancelRegistration OnPeerGone(std::function<void()> callback) override {
-    if (!watched_ && !socket_->closed()) {
-      watched_ = true;
-      // The stream outlives the watch: Close, and so its destructor, removes it.
-      watch_id_ = watch_->Add(socket_->fd(), [this] { gone_.Cancel(); });
-    }
-    return gone_.Token().OnCancel(std::move(callback));
+    Watch();
+    return ended_.Token().OnCancel(std::move(callback));
+  }
+  CancelRegistration OnBroken(std::function<void()> callback) override {
+    Watch();
+    return broken_.Token().OnCancel(std::move(callback));
   }
 
   std::string PeerName() const override {
@@ -192,6 +210,15 @@ class RealStream final : public Stream {
   int NativeHandle() const override { return socket_->closed() ? -1 : socket_->fd(); }
 
  private:
+  void Watch() {
+    if (watched_ || socket_->closed()) return;
+    watched_ = true;
+    // The stream outlives the watch: Close, and so its destructor, removes it. One source fires per
+    // call, and nothing after it, since a callback may destroy the stream.
+    watch_id_ =
+        watch_->Add(socket_->fd(), [this](bool broken) { (broken ? broken_ : ended_).Cancel(); });
+  }
+
   static Task<Result<size_t>> ReadFrom(Runtime& runtime, std::shared_ptr<Socket> socket,
                                        std::span<std::byte> into, CancelToken cancel) {
     if (!socket->MayReadAgain()) co_await Yield(runtime);
@@ -231,7 +258,8 @@ class RealStream final : public Stream {
   std::shared_ptr<Socket> socket_;
   bool watched_ = false;
   uint64_t watch_id_ = 0;
-  CancelSource gone_;
+  CancelSource broken_;
+  CancelSource ended_{broken_.Token()};
 };
 
 void SetTcpOptions(int fd, int family) {

@@ -23,6 +23,8 @@ class TaskScope {
   void Cancel(Error reason = {Code::kCancelled, "shutting down", {}});
   // Waits until no task is left. Not from a task of the scope.
   Task<void> Join();
+  // Destroys the tasks that are left where they are suspended. Not from a task of the scope.
+  void Break() { tasks_.DestroyAll(); }
   size_t Size() const { return tasks_.Size(); }
   Runtime& runtime() const { return runtime_; }
 

@@ -26,8 +26,12 @@ class SimStream final : public Stream {
     return SimConnection::Write(connection_, end_, bytes, std::move(cancel));
   }
   void Close() override { connection_->Close(end_); }
+  void EndWrites() override { connection_->EndWrites(end_); }
   CancelRegistration OnPeerGone(std::function<void()> callback) override {
     return connection_->OnPeerGone(end_, std::move(callback));
+  }
+  CancelRegistration OnBroken(std::function<void()> callback) override {
+    return connection_->OnBroken(end_, std::move(callback));
   }
   std::string PeerName() const override { return connection_->PeerName(end_); }
 
@@ -179,8 +183,14 @@ void SimConnection::Close(int end) {
   mine.closed = true;
   mine.readable.WakeAll();
   mine.writable.WakeAll();
+  EndWrites(end);
+}
+
+void SimConnection::EndWrites(int end) {
+  End& mine = At(end);
+  if (mine.broken || mine.silent || std::exchange(mine.ended, true)) return;
   // The end of the stream follows the bytes that are still on their way.
-  if (!mine.broken && !mine.silent) Send(end, {});
+  Send(end, {});
 }
 
 void SimConnection::Break(End& end) {
@@ -190,7 +200,7 @@ void SimConnection::Break(End& end) {
   end.read_position = 0;
   end.readable.WakeAll();
   end.writable.WakeAll();
-  end.gone.Cancel();
+  end.reset.Cancel();
 }
 
 void SimConnection::Reset() {
@@ -202,6 +212,10 @@ void SimConnection::Reset() {
 
 CancelRegistration SimConnection::OnPeerGone(int end, std::function<void()> callback) {
   return At(end).gone.Token().OnCancel(std::move(callback));
+}
+
+CancelRegistration SimConnection::OnBroken(int end, std::function<void()> callback) {
+  return At(end).reset.Token().OnCancel(std::move(callback));
 }
 
 void SimConnection::HostDied(const SimHost& host, KillMode mode) {

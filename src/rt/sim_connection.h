@@ -30,7 +30,9 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   static Task<Status> Write(std::shared_ptr<SimConnection> self, int end,
                             std::span<const std::byte> bytes, CancelToken cancel);
   void Close(int end);
+  void EndWrites(int end);
   CancelRegistration OnPeerGone(int end, std::function<void()> callback);
+  CancelRegistration OnBroken(int end, std::function<void()> callback);
   std::string PeerName(int end) const;
 
   bool Between(std::string_view a, std::string_view b) const;
@@ -51,6 +53,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     End(SimHost& owner, Runtime& runtime) : host(&owner), readable(runtime), writable(runtime) {}
     SimHost* host;
     bool closed = false;    // by its owner
+    bool ended = false;     // its owner writes no more; the peer is told
     bool broken = false;    // reset
     bool silent = false;    // its machine is off
     bool fin_seen = false;  // the peer's end of stream has arrived
@@ -62,7 +65,8 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     std::unique_ptr<Timer> timer;
     WaitList readable;
     WaitList writable;  // waits for room at the other end
-    CancelSource gone;
+    CancelSource reset;
+    CancelSource gone{reset.Token()};
   };
 
   End& Other(int end) { return ends_[static_cast<size_t>(1 - end)]; }

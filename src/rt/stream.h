@@ -34,9 +34,14 @@ class Stream {
   virtual Task<Status> Write(std::span<const std::byte> bytes, CancelToken cancel = {}) = 0;
   // Ends the connection both ways; pending reads and writes fail with kConnectionLost.
   virtual void Close() = 0;
-  // Resolves when the peer has closed or the connection broke (EOF or reset), without consuming
-  // data: how a server notices that a client went away while it computes. Fires at most once.
+  // Half-closes: after what was written the peer reads the end of the stream; reading goes on.
+  virtual void EndWrites() = 0;
+  // Both run `callback` at most once, without consuming data: how a server notices that a client
+  // went away while it computes. The first when the peer has ended its writing (it closed, or only
+  // half-closed: TCP does not say which) or the connection broke; the second only when it broke. A
+  // peer that has closed breaks the connection once something is written to it.
   [[nodiscard]] virtual CancelRegistration OnPeerGone(std::function<void()> callback) = 0;
+  [[nodiscard]] virtual CancelRegistration OnBroken(std::function<void()> callback) = 0;
   virtual std::string PeerName() const = 0;
   // The socket's descriptor for SCM_RIGHTS and SO_PEERCRED in xfer; -1 in simulation.
   virtual int NativeHandle() const { return -1; }

@@ -119,6 +119,36 @@ Task<void> NoticePeer(Runtime* runtime, Listener* listener) {
   EXPECT_EQ(gone, 1);
 }
 
+Task<void> HalfClose(Runtime* runtime, Listener* listener) {
+  auto client = co_await runtime->network().Connect(listener->LocalAddress(), seconds(1));
+  auto server = co_await listener->Accept();
+  EXPECT_TRUE(client && server);
+  int ended = 0;
+  Event broke(*runtime);
+  const auto first = (*server)->OnPeerGone([&] { ++ended; });
+  const auto second = (*server)->OnBroken([&] { broke.Set(); });
+  EXPECT_TRUE(co_await (*client)->Write(BytesOf("question")));
+  (*client)->EndWrites();
+  EXPECT_EQ(co_await ReadExactly(server->get(), 8), "question");
+  co_await runtime->Sleep(milliseconds(20));
+  EXPECT_EQ(ended, 1);
+  EXPECT_FALSE(broke.IsSet());
+  EXPECT_TRUE(co_await (*server)->Write(BytesOf("answer")));
+  EXPECT_EQ(co_await ReadExactly(client->get(), 6), "answer");
+  // Closing the other half is not told; the next write is refused.
+  client->reset();
+  co_await runtime->Sleep(milliseconds(20));
+  EXPECT_FALSE(broke.IsSet());
+  EXPECT_TRUE(co_await (*server)->Write(BytesOf("more")));
+  EXPECT_TRUE(co_await broke.Wait());
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_P(StreamLoop, AHalfClosedPeerStillReads) {
+  const auto listener = ListenAnywhere();
+  Run(HalfClose(&runtime(), listener.get()));
+}
+
 TEST_P(StreamLoop, AServerNoticesThatItsClientLeft) {
   const auto listener = ListenAnywhere();
   Run(NoticePeer(&runtime(), listener.get()));

@@ -55,3 +55,36 @@ def test_50_clients_vanish(start, shape):
         assert service.ids("The capital of France is", 8, ignore_eos=True) == expected
     assert_quiet(service.workers())
     eventually(lambda: descriptors(service.frontend.pid) <= before + 8)
+
+
+def half_closed(service, stream, reads=20):
+    """Sends a request, ends its own writing, and reads for a while; then leaves."""
+    body = json.dumps({"model": service.model, "prompt": "Hello", "max_tokens": 1500, "ignore_eos": True, "stream": stream, "temperature": 0}).encode()
+    host, port = service.url.removeprefix("http://").rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        client.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        client.shutdown(socket.SHUT_WR)
+        answer, until = b"", time.monotonic() + reads
+        while time.monotonic() < until:
+            piece = client.recv(65536)
+            if not piece:
+                break
+            answer += piece
+    return answer
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_half_closes_gets_its_answer(start, stream):
+    service = start(Cluster, TINY, agg=1)
+    whole = half_closed(service, stream).split(b"\r\n\r\n", 1)
+    assert whole[0] == b"HTTP/1.1 100 Continue", whole
+    answer = whole[1]
+    while answer.startswith(b"HTTP/1.1 100 Continue"):
+        answer = answer.split(b"\r\n\r\n", 1)[1]
+    assert answer.startswith(b"HTTP/1.1 200 OK"), answer[:300]
+    if stream:
+        assert answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"), answer[-200:]
+    else:
+        assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["usage"]["completion_tokens"] == 1500
+    half_closed(service, stream, reads=0)
+    assert_quiet(service.workers())
