@@ -15,6 +15,15 @@ namespace tandem::model {
 inline constexpr int kVectorGroup = 6;
 inline constexpr int kWidenFrom = 2 * kVectorGroup;
 
+// Tiles of keys, or sixteens of columns, that R vectors take at a time: enough chains of fma to
+// hide its latency, few enough to stay in registers. Wide vectors need twice as many.
+template <class S, int R>
+inline constexpr int kTogether = (R <= kVectorGroup / 2 ? 2 : 1) * (S::kLanes == 16 ? 2 : 1);
+// Tiles that are widened at a time; AttentionScratch has room for two.
+template <class S>
+inline constexpr int kWidenedTiles = kTogether<S, kVectorGroup>;
+static_assert(AttentionScratch(0, 1) == 2 * kTileKeys);
+
 // scores[r * kSpanKeys + tile * 16 + key] for T tiles that follow each other. Fetches `next`
 // meanwhile: tiles lie in different blocks, where the hardware cannot foresee them.
 template <class S, class Format, int R, int T>
@@ -111,30 +120,38 @@ TANDEM_SIMD void WeighColumns(const float* p, const std::byte* const* tiles, int
   }
 }
 
+// All tiles from `tile` on: T at a time, what is left by halves of that.
+template <class S, class Format, int R, int T>
+TANDEM_SIMD void ScoreRest(const float* q, size_t head_dim, const std::byte* const* tiles, int tile,
+                           int count, size_t k_stride, float* scores) {
+  for (; tile + T <= count; tile += T) {
+    const int next = tile + 2 * T <= count ? tile + T : tile;
+    ScoreTiles<S, Format, R, T>(q, head_dim, tiles + tile, tiles + next, k_stride,
+                                scores + tile * kTileKeys);
+  }
+  if constexpr (T > 1)
+    ScoreRest<S, Format, R, T / 2>(q, head_dim, tiles, tile, count, k_stride, scores);
+}
+
 template <class S, class Format, int R>
 void Scores(const float* q, size_t head_dim, const std::byte* const* tiles, int count,
             size_t k_stride, float* scores) {
-  constexpr int kTogether = R <= kVectorGroup / 2 ? 2 : 1;
-  int tile = 0;
-  for (; tile + kTogether <= count; tile += kTogether) {
-    const int next = tile + 2 * kTogether <= count ? tile + kTogether : tile;
-    ScoreTiles<S, Format, R, kTogether>(q, head_dim, tiles + tile, tiles + next, k_stride,
-                                        scores + tile * kTileKeys);
-  }
-  for (; tile < count; ++tile)
-    ScoreTiles<S, Format, R, 1>(q, head_dim, tiles + tile, tiles + tile, k_stride,
-                                scores + tile * kTileKeys);
+  ScoreRest<S, Format, R, kTogether<S, R>>(q, head_dim, tiles, 0, count, k_stride, scores);
+}
+
+// All columns from `column` on, in the same way.
+template <class S, class Format, int R, int C>
+TANDEM_SIMD void WeighRest(const float* p, const std::byte* const* tiles, int begin, int end,
+                           size_t head_dim, size_t column, float* out) {
+  for (; column + 16 * C <= head_dim; column += 16 * C)
+    WeighColumns<S, Format, R, C>(p, tiles, begin, end, head_dim, column, out);
+  if constexpr (C > 1) WeighRest<S, Format, R, C / 2>(p, tiles, begin, end, head_dim, column, out);
 }
 
 template <class S, class Format, int R>
 void Weigh(const float* p, const std::byte* const* tiles, int begin, int end, size_t head_dim,
            float* out) {
-  constexpr size_t kTogether = R <= kVectorGroup / 2 ? 2 : 1;
-  size_t column = 0;
-  for (; column + 16 * kTogether <= head_dim; column += 16 * kTogether)
-    WeighColumns<S, Format, R, kTogether>(p, tiles, begin, end, head_dim, column, out);
-  for (; column < head_dim; column += 16)
-    WeighColumns<S, Format, R, 1>(p, tiles, begin, end, head_dim, column, out);
+  WeighRest<S, Format, R, kTogether<S, R>>(p, tiles, begin, end, head_dim, 0, out);
 }
 
 // Picks the instance for a number of vectors from 1 to kVectorGroup.
@@ -196,15 +213,20 @@ struct Span {
       return;
     }
     int first = 0;
-    for (int tile = 0; tile < tiles; ++tile) {
+    for (int tile = 0; tile < tiles; tile += kWidenedTiles<S>) {
       while (a.limits[first] <= tile * kTileKeys) ++first;
-      const auto* k = reinterpret_cast<const typename Format::Element*>(a.k_tiles[tile]);
-      for (size_t d = 0; d < head_dim; ++d)
-        for (int i = 0; i < kTileKeys; i += S::kLanes)
-          S::Store(widened + d * kTileKeys + i, Format::Load(k + d * a.k_stride + i));
-      const std::byte* one[1] = {reinterpret_cast<const std::byte*>(widened)};
+      const std::byte* wide[kWidenedTiles<S>];
+      int count = 0;
+      for (; count < kWidenedTiles<S> && tile + count < tiles; ++count) {
+        float* to = widened + static_cast<size_t>(count * kTileKeys) * head_dim;
+        wide[count] = reinterpret_cast<const std::byte*>(to);
+        const auto* k = reinterpret_cast<const typename Format::Element*>(a.k_tiles[tile + count]);
+        for (size_t d = 0; d < head_dim; ++d)
+          for (int i = 0; i < kTileKeys; i += S::kLanes)
+            S::Store(to + d * kTileKeys + i, Format::Load(k + d * a.k_stride + i));
+      }
       for (int v = first; v < a.vectors; v += kVectorGroup)
-        Floats::kScores[GroupSize(a, v) - 1](a.q + v * head_dim, head_dim, one, 1, kTileKeys,
+        Floats::kScores[GroupSize(a, v) - 1](a.q + v * head_dim, head_dim, wide, count, kTileKeys,
                                              a.scratch + v * kSpanKeys + tile * kTileKeys);
     }
   }
