@@ -62,10 +62,11 @@ class HttpEdge : public rt::LoopTest {
 TANDEM_BOTH_LOOPS(HttpEdge);
 
 TEST_P(HttpEdge, HeadHasTheLengthButNoBody) {
-  const std::string answer = Ask("HEAD / HTTP/1.1\r\nconnection: close\r\n\r\n");
+  const std::string answer = Ask("HEAD / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
   EXPECT_NE(answer.find("content-length: 5\r\n"), std::string::npos) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
-  EXPECT_TRUE(Ask("HEAD /stream HTTP/1.1\r\nconnection: close\r\n\r\n").ends_with("\r\n\r\n"));
+  EXPECT_TRUE(
+      Ask("HEAD /stream HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").ends_with("\r\n\r\n"));
 }
 
 TEST_P(HttpEdge, AnOldClientGetsAStreamWithoutChunks) {
@@ -75,7 +76,7 @@ TEST_P(HttpEdge, AnOldClientGetsAStreamWithoutChunks) {
 }
 
 TEST_P(HttpEdge, AnUnfinishedStreamIsVisiblyTruncated) {
-  const std::string answer = Ask("GET /truncated HTTP/1.1\r\n\r\n");
+  const std::string answer = Ask("GET /truncated HTTP/1.1\r\nhost: h\r\n\r\n");
   EXPECT_NE(answer.find("4\r\nhalf\r\n"), std::string::npos) << answer;
   EXPECT_EQ(answer.find("\r\n0\r\n"), std::string::npos);
   const auto ask = [](rt::Runtime* rt, rt::Address to) -> Task<void> {
@@ -90,16 +91,74 @@ TEST_P(HttpEdge, AnUnfinishedStreamIsVisiblyTruncated) {
 }
 
 TEST_P(HttpEdge, AHeaderValueCannotStartAnotherHeader) {
-  const std::string answer = Ask("GET /inject HTTP/1.1\r\nconnection: close\r\n\r\n");
+  const std::string answer = Ask("GET /inject HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
   EXPECT_EQ(answer.find("\nset-cookie"), std::string::npos) << answer;
 }
 
 TEST_P(HttpEdge, SmugglingAttemptsAreRefused) {
   for (const char* text :
-       {"POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
-        "POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n", "GET / HTTP/1.1\r\nna me: x\r\n\r\n"})
+       {"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
+        "POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\ntransfer-encoding: "
+        "chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: h\r\ncontent-length: -1\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h\r\nna me: x\r\n\r\n"})
     EXPECT_TRUE(Ask(text).starts_with("HTTP/1.1 400")) << text;
+}
+
+TEST_P(HttpEdge, AnythingButOneChunkedIsRefusedAndItsBodyIsNoRequest) {
+  const auto ask = [this](std::string_view coding) {
+    return Ask("POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: " + std::string(coding) +
+               "\r\n\r\nGET / HTTP/1.1\r\nhost: h\r\n\r\n");
+  };
+  const auto expect = [&](std::string_view coding, std::string_view status) {
+    const std::string answer = ask(coding);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::string(status))) << coding << "\n" << answer;
+    EXPECT_NE(answer.find("connection: close"), std::string::npos) << coding;
+    EXPECT_EQ(answer.find("hello"), std::string::npos) << coding;
+  };
+  for (const char* coding : {"xchunked", "gzip", "identity", "chunked, gzip", "chunked, identity",
+                             "chunked,", "", "chunked, chunked", "chunked\r\ntransfer-encoding: x",
+                             "chunked\r\ntransfer-encoding: chunked"})
+    expect(coding, "400");
+  expect("gzip, chunked", "501");
+  EXPECT_TRUE(Ask("POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n")
+                  .starts_with("HTTP/1.1 400"));
+}
+
+TEST_P(HttpEdge, OneHostIsDemanded) {
+  for (const char* text : {"GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n",
+                           "GET / HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n"})
+    EXPECT_TRUE(Ask(text).starts_with("HTTP/1.1 400")) << text;
+  EXPECT_TRUE(Ask("GET / HTTP/1.0\r\n\r\n").ends_with("hello"));
+}
+
+TEST_P(HttpEdge, AbsoluteTargetsNameThePathBehindTheHost) {
+  for (const char* target : {"http://h/stream", "HTTPS://h:1/stream", "http://h/stream?x=/y"}) {
+    const std::string answer =
+        Ask("GET " + std::string(target) + " HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    EXPECT_NE(answer.find("one"), std::string::npos) << target << "\n" << answer;
+  }
+  EXPECT_TRUE(
+      Ask("GET http://h HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").ends_with("hello"));
+}
+
+TEST_P(HttpEdge, EncodedBodiesAreRefusedWithARemedy) {
+  const std::string answer =
+      Ask("POST / HTTP/1.1\r\nhost: h\r\ncontent-encoding: gzip\r\ncontent-length: 1\r\n\r\nx");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 415")) << answer;
+  EXPECT_NE(answer.find("send it without one"), std::string::npos) << answer;
+}
+
+TEST_P(HttpEdge, AnOldClientIsToldWhetherTheConnectionStays) {
+  const std::string answer =
+      Ask("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET /stream HTTP/1.0\r\nconnection: "
+          "keep-alive\r\n\r\n");
+  const size_t second = answer.rfind("HTTP/1.1 200");
+  ASSERT_NE(second, 0u) << answer;
+  EXPECT_NE(answer.substr(0, second).find("connection: keep-alive"), std::string::npos) << answer;
+  // The end of an unchunked stream is the end of the connection.
+  EXPECT_NE(answer.substr(second).find("connection: close"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("onetwo"));
 }
 
 TEST_P(HttpEdge, NobodyThereIsUnavailable) {
@@ -167,7 +226,7 @@ TANDEM_BOTH_LOOPS(HttpHalfClosed);
 
 TEST_P(HttpHalfClosed, GetsItsAnswer) {
   for (const auto after : {0ms, 50ms}) {
-    const std::string answer = Got("GET / HTTP/1.1\r\n\r\n", after);
+    const std::string answer = Got("GET / HTTP/1.1\r\nhost: h\r\n\r\n", after);
     // Asked at once and a second later whether it still reads.
     static constexpr std::string_view kAsked =
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";
@@ -180,7 +239,8 @@ TEST_P(HttpHalfClosed, GetsItsAnswer) {
 }
 
 TEST_P(HttpHalfClosed, GetsAllThatItAskedFor) {
-  const std::string answer = Got("GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n");
+  const std::string answer =
+      Got("GET /1 HTTP/1.1\r\nhost: h\r\n\r\nGET /2 HTTP/1.1\r\nhost: h\r\n\r\n");
   const size_t first = answer.find("late");
   ASSERT_NE(first, std::string::npos) << answer;
   EXPECT_NE(answer.find("late", first + 4), std::string::npos) << answer;
@@ -188,7 +248,7 @@ TEST_P(HttpHalfClosed, GetsAllThatItAskedFor) {
 
 TEST_P(HttpHalfClosed, IsNoticedWhenItLeavesAfterAll) {
   takes_ = 60s;
-  Got("GET / HTTP/1.1\r\n\r\n", 0ms, 300ms);
+  Got("GET / HTTP/1.1\r\nhost: h\r\n\r\n", 0ms, 300ms);
   EXPECT_FALSE(cancelled_) << "it read when it was asked";
   Run([](rt::Runtime* runtime, const bool* until) -> Task<void> {
     for (int i = 0; i < 200 && !*until; ++i) co_await runtime->Sleep(10ms);
@@ -202,7 +262,7 @@ TEST_P(HttpHalfClosed, CountsAsGoneWhereNothingCanBeAsked) {
       << "an old client knows no interim answers";
   EXPECT_TRUE(cancelled_);
   cancelled_ = false;
-  Got("GET /started HTTP/1.1\r\n\r\n", 50ms);
+  Got("GET /started HTTP/1.1\r\nhost: h\r\n\r\n", 50ms);
   EXPECT_TRUE(cancelled_) << "its answer had begun";
 }
 
@@ -223,7 +283,7 @@ TEST(HttpSim, AClientThatReadsNothingIsCutOff) {
   server.Start();
   const auto ask = [](rt::Runtime* rt, rt::Address to) -> Task<void> {
     auto stream = co_await rt->network().Connect(to, 5s);
-    static constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n";
+    static constexpr std::string_view kGet = "GET / HTTP/1.1\r\nhost: h\r\n\r\n";
     EXPECT_TRUE(co_await (*stream)->Write(std::as_bytes(std::span(kGet))));
     co_await rt->Sleep(60s);
   };

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "net/http_parser.h"
 #include "net/http_writer.h"
+#include "net/request_head.h"
 #include "rt/scope.h"
 #include "wire/json_writer.h"
 
@@ -237,6 +238,8 @@ rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) 
       size_t used = parser.Feed(held);
       if (parser.HeadDone() && !body_phase && parser.failure().status == 0) {
         body_phase = true;
+        const auto refusal = CheckRequestHead(parser.headers(), parser.IsHttp11());
+        if (refusal.status != 0) co_return co_await Refuse(c, refusal);
         arm(options.body_timeout);
         parser.ContinueWithBody();
         if (parser.ExpectsContinue()) {
@@ -274,7 +277,7 @@ rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) 
 rt::Task<bool> HttpServer::Impl::Answer(Connection& c, HttpParser& parser) {
   HttpRequest request;
   request.method = parser.method();
-  const std::string_view target = parser.target();
+  const std::string_view target = OriginForm(parser.target());
   const size_t question = target.find('?');
   request.path = PercentDecode(target.substr(0, question));
   if (question != std::string_view::npos) request.query = target.substr(question + 1);

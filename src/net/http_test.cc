@@ -96,13 +96,16 @@ TEST_P(HttpTest, RefusesBadMessagesWithTheRightStatus) {
       co_return all.substr(0, 12);
     };
     EXPECT_EQ(co_await status("nonsense\r\n\r\n"), "HTTP/1.1 400");
-    EXPECT_EQ(co_await status("POST / HTTP/1.1\r\ncontent-length: 101\r\n\r\n"), "HTTP/1.1 413");
-    std::string chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+    EXPECT_EQ(co_await status("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 101\r\n\r\n"),
+              "HTTP/1.1 413");
+    std::string chunked = "POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n";
     for (int i = 0; i < 3; ++i) chunked += "30\r\n" + std::string(48, 'x') + "\r\n";
     EXPECT_EQ(co_await status(chunked), "HTTP/1.1 413");
-    EXPECT_EQ(co_await status("GET / HTTP/1.1\r\nx: " + std::string(2000, 'y') + "\r\n\r\n"),
-              "HTTP/1.1 431");
-    EXPECT_EQ(co_await status("GET /silent HTTP/1.1\r\nconnection: close\r\n\r\n"), "HTTP/1.1 500");
+    EXPECT_EQ(
+        co_await status("GET / HTTP/1.1\r\nhost: h\r\nx: " + std::string(2000, 'y') + "\r\n\r\n"),
+        "HTTP/1.1 431");
+    EXPECT_EQ(co_await status("GET /silent HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"),
+              "HTTP/1.1 500");
     co_await server_->Stop(1s);
   };
   Run(body());
@@ -111,8 +114,9 @@ TEST_P(HttpTest, RefusesBadMessagesWithTheRightStatus) {
 TEST_P(HttpTest, ARefusalReachesAClientThatIsStillSending) {
   Serve(Echo, {.max_body_bytes = 1000});
   const auto body = [&]() -> rt::Task<void> {
-    const std::string all = co_await Raw("POST / HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n" +
-                                         std::string(1000000, 'x'));
+    const std::string all =
+        co_await Raw("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 1000000\r\n\r\n" +
+                     std::string(1000000, 'x'));
     EXPECT_TRUE(all.starts_with("HTTP/1.1 413")) << all.substr(0, 100);
     co_await server_->Stop(1s);
   };
@@ -123,8 +127,9 @@ TEST_P(HttpTest, AnswersPipelinedRequestsInOrder) {
   Serve(Echo);
   const auto body = [&]() -> rt::Task<void> {
     const std::string all = co_await Raw(
-        "GET /1 HTTP/1.1\r\n\r\nPOST /2 HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
-        "3\r\nabc\r\n0\r\n\r\nGET /3 HTTP/1.1\r\nconnection: close\r\n\r\n");
+        "GET /1 HTTP/1.1\r\nhost: h\r\n\r\nPOST /2 HTTP/1.1\r\nhost: h\r\ntransfer-encoding: "
+        "chunked\r\n\r\n"
+        "3\r\nabc\r\n0\r\n\r\nGET /3 HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
     const size_t one = all.find("GET /1");
     const size_t two = all.find("POST /2  - abc");
     const size_t three = all.find("GET /3");
@@ -141,7 +146,7 @@ TEST_P(HttpTest, ContinuesWhenAsked) {
   Serve(Echo);
   const auto body = [&]() -> rt::Task<void> {
     const std::string all = co_await Raw(
-        "POST / HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2\r\nconnection: "
+        "POST / HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 2\r\nconnection: "
         "close\r\n\r\nhi");
     EXPECT_TRUE(all.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")) << all;
     co_await server_->Stop(1s);
@@ -160,7 +165,7 @@ TEST_P(HttpTest, NoticesAClientThatLeavesWhileItComputes) {
     {
       auto stream = co_await runtime().network().Connect(server_->address(), 5s);
       EXPECT_TRUE(stream);
-      static constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n";
+      static constexpr std::string_view kGet = "GET / HTTP/1.1\r\nhost: h\r\n\r\n";
       EXPECT_TRUE(co_await (*stream)->Write(std::as_bytes(std::span(kGet))));
       static_cast<void>(co_await runtime().Sleep(50ms));
     }

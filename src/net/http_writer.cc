@@ -41,7 +41,10 @@ void HttpWriter::AppendHead(int status, const HttpHeaders& headers, std::string_
   started_ = true;
   fmt::format_to(std::back_inserter(pending_), "HTTP/1.1 {} {}\r\ndate: {}\r\n{}", status,
                  HttpReason(status), HttpDate(scope_.runtime().UnixMillis()), framing);
-  if (!options_.keep_alive) pending_ += "connection: close\r\n";
+  if (!options_.keep_alive)
+    pending_ += "connection: close\r\n";
+  else if (!options_.http11)
+    pending_ += "connection: keep-alive\r\n";  // not implied before HTTP/1.1
   for (const auto& [name, value] : headers.fields()) {
     pending_ += name;
     pending_ += ": ";
@@ -66,6 +69,8 @@ rt::Task<Status> HttpWriter::Respond(int status, HttpHeaders headers, std::strin
 rt::Task<Status> HttpWriter::StartStream(int status, HttpHeaders headers) {
   CHECK(!started_);
   chunked_ = options_.http11;
+  // Without chunks only the end of the connection ends the body.
+  if (!chunked_) options_.keep_alive = false;
   AppendHead(status, headers, chunked_ ? "transfer-encoding: chunked\r\n" : "");
   FlushSoon();
   if (broken_) co_return Gone();

@@ -49,7 +49,7 @@ class HttpWriter final : public HttpResponder {
 
   rt::TaskScope& scope_;
   rt::Stream& stream_;
-  const Options options_;
+  Options options_;
   std::function<void()> cut_off_;
   std::string pending_;
   bool chunked_ = false;
