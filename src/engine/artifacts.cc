@@ -6,6 +6,8 @@
 #include "base/hash.h"
 #include "model/gguf.h"
 #include "model/tokenizer_metadata.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 #include "text/utf8.h"
 
 namespace tandem::engine {
@@ -92,6 +94,25 @@ Status CheckVocabulary(const model::GgufView& file, int32_t tokens) {
       file.label(), tokens, kTable, table->Rows());
 }
 
+// Frontends build a tokenizer and a template from the same bytes. A worker whose artifacts no
+// frontend can use would be announced and could serve nothing.
+Status CheckUsable(const ModelArtifacts& artifacts, std::string_view file) {
+  const auto refuse = [&](std::string_view what, const Error& error) {
+    return Err(error.code,
+               "{}: its {}: {}; the file is damaged, was converted wrongly or needs "
+               "another version: convert or download it again",
+               file, what, error.message);
+  };
+  TRY_ASSIGN(text::TokenizerSpec spec,
+             text::ParseTokenizerSpec(artifacts.by_digest.at(artifacts.tokenizer_digest)));
+  if (const auto built = text::Tokenizer::Create(std::move(spec)); !built)
+    return refuse("tokenizer cannot be built", built.error());
+  if (artifacts.template_digest.empty()) return {};
+  const auto compiled =
+      text::ChatTemplate::Compile(artifacts.by_digest.at(artifacts.template_digest));
+  return compiled ? Status() : refuse("chat template cannot be used", compiled.error());
+}
+
 }  // namespace
 
 Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path) {
@@ -100,6 +121,7 @@ Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path) {
   const std::optional<int32_t> end_of_message = metadata.eom;
   TRY_ASSIGN(ModelArtifacts artifacts, Pack(ToSpec(std::move(metadata))));
   TRY(CheckVocabulary(file->view(), artifacts.vocab));
+  TRY(CheckUsable(artifacts, file->view().label()));
   if (end_of_message) {
     std::erase(artifacts.text_ids, *end_of_message);
     if (std::find(artifacts.eos_ids.begin(), artifacts.eos_ids.end(), *end_of_message) ==

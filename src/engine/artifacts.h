@@ -25,7 +25,8 @@ struct ModelArtifacts {
 };
 
 // Reads the metadata of a .gguf file only. kCorrupt, with both numbers, if the tokenizer has more
-// tokens than the embedding has rows.
+// tokens than the embedding has rows. Fails, with the reason, if a frontend could not build the
+// tokenizer or the chat template.
 Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path);
 
 // A byte-level vocabulary of `vocab` tokens (at least 300) with a ChatML template.

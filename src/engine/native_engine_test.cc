@@ -275,6 +275,27 @@ TEST_F(NativeEngine, LogprobsAndChoicesComeThrough) {
   Stop(*worker);
 }
 
+// Weights of NaN give NaN scores: an error, not text.
+TEST_F(NativeEngine, DamagedWeightsAreAnErrorNotText) {
+  const std::string path = ::testing::TempDir() + fmt::format("nan-{}.gguf", getpid());
+  std::filesystem::copy_file(TinyModel("f32"), path);
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-4096, std::ios::end);
+    file << std::string(4096, '\xff');
+  }
+  WorkerOptions options = NativeWorker(Role::kAggregated);
+  options.model_path = path;
+  auto worker = Load(options);
+  TestCall call;
+  call.Start(worker->engine(), Ask(8, worker->loaded.artifacts.vocab));
+  EXPECT_TRUE(Run(call));
+  std::filesystem::remove(path);
+  EXPECT_EQ(call.EndCode(), Code::kCorrupt);
+  EXPECT_TRUE(call.text.empty());
+  Stop(*worker);
+}
+
 // The file's token list, but an embedding of one row less.
 TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
   std::ifstream in(TinyModel("q4_0"), std::ios::binary);
@@ -300,6 +321,28 @@ TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
   for (const uint64_t number : {rows, rows + 1})
     EXPECT_NE(refused.error().message.find(std::to_string(number)), std::string::npos)
         << refused.error().message;
+}
+
+// One byte of one merge is wrong: its result is no token, and frontends would refuse the tokenizer.
+TEST(Artifacts, ATokenizerThatFrontendsCannotBuildIsRefused) {
+  std::ifstream in(TinyModel("q4_0"), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+  const size_t at = bytes.find(kMerges);
+  ASSERT_NE(at, std::string::npos);
+  // After the name: two types (u32) and the count (u64), then the first merge's length and bytes.
+  const size_t length_at = at + kMerges.size() + 4 + 4 + 8;
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + length_at, sizeof(length));
+  ASSERT_LT(length, 100u);
+  bytes[length_at + sizeof(length) + length - 1] = '\x01';
+  const std::string path = ::testing::TempDir() + fmt::format("merge-{}.gguf", getpid());
+  std::ofstream(path, std::ios::binary) << bytes;
+  const auto refused = ReadArtifacts(path);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(refused.has_value());
+  for (const char* part : {"tokenizer cannot be built", "merge", "download it again"})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
 }
 
 }  // namespace
