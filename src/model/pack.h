@@ -22,8 +22,8 @@
 
 namespace tandem::model {
 
-// Part of the name of a packed file: changes whenever the layout above does.
-inline constexpr int kPackVersion = 1;
+// Part of the name of a packed file: changes whenever the layout above or the file's does.
+inline constexpr int kPackVersion = 2;
 
 // A matrix of a packed image. Panel p starts at image + offset + p * panel_stride; matrices that
 // are used together interleave their panels, hence a stride of its own. Not owned.

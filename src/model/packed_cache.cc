@@ -13,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/pack.h"
 
@@ -21,8 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file is one page of header, then the image.
+// A file is one page of header, the image, then a checksum of each chunk of the image: a flipped
+// bit would be wrong text at every start, in all workers that share the file.
 constexpr size_t kHeaderBytes = 4096;
+constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr std::string_view kSuffix = ".pack";
 
 struct Header {
@@ -37,6 +40,33 @@ Header HeaderOf(const PackPlan& plan, const std::string& key) {
   header.bytes = plan.bytes;
   std::memcpy(header.key.data(), key.data(), std::min(key.size(), header.key.size()));
   return header;
+}
+
+size_t ChunksOf(size_t bytes) { return (bytes + kChunkBytes - 1) / kChunkBytes; }
+size_t FileBytes(const PackPlan& plan) {
+  return kHeaderBytes + plan.bytes + ChunksOf(plan.bytes) * sizeof(uint64_t);
+}
+
+std::vector<uint64_t> ChecksumsOf(const std::byte* image, size_t bytes, Team& team) {
+  std::vector<uint64_t> sums(ChunksOf(bytes));
+  team.Run([&](TeamMember& member) {
+    const auto index = static_cast<size_t>(member.index());
+    const auto count = static_cast<size_t>(member.count());
+    for (size_t i = sums.size() * index / count; i < sums.size() * (index + 1) / count; ++i)
+      sums[i] = Xxh3({image + i * kChunkBytes, std::min(kChunkBytes, bytes - i * kChunkBytes)});
+  });
+  return sums;
+}
+
+Status CheckImage(int fd, const std::byte* image, size_t bytes, const std::string& path,
+                  Team& team) {
+  std::vector<uint64_t> kept(ChunksOf(bytes));
+  const size_t wanted = kept.size() * sizeof(uint64_t);
+  if (pread(fd, kept.data(), wanted, static_cast<off_t>(kHeaderBytes + bytes)) !=
+          static_cast<ssize_t>(wanted) ||
+      kept != ChecksumsOf(image, bytes, team))
+    return Err(Code::kCorrupt, "{} is damaged: its checksums do not fit its bytes", path);
+  return {};
 }
 
 // Closes a descriptor at the end of a scope.
@@ -104,22 +134,27 @@ Result<PackedImage> OpenCached(const PackPlan& plan, const std::string& key,
   struct stat info{};
   Header found{};
   const Header wanted = HeaderOf(plan, key);
-  if (fstat(file.get(), &info) != 0 ||
-      static_cast<size_t>(info.st_size) != kHeaderBytes + plan.bytes ||
+  if (fstat(file.get(), &info) != 0 || static_cast<size_t>(info.st_size) != FileBytes(plan) ||
       pread(file.get(), &found, sizeof(found), 0) != static_cast<ssize_t>(sizeof(found)) ||
       std::memcmp(&found, &wanted, sizeof(found)) != 0)
     return Err(Code::kCorrupt, "{} is not a complete packed file of this model", path);
   // Its time of modification is its time of last use, for TrimPacked.
   futimens(file.get(), nullptr);
-  if (plan.bytes <= kCopiedImageBytes) return ReadImage(file.get(), plan.bytes, path, team);
-  TRY_ASSIGN(Mapping mapping, Mapping::File(file.get(), kHeaderBytes + plan.bytes, false, path));
-  const std::byte* data = mapping.data() + kHeaderBytes;
-  return PackedImage{std::move(mapping), data, true};
+  PackedImage image;
+  if (plan.bytes <= kCopiedImageBytes) {
+    TRY_ASSIGN(image, ReadImage(file.get(), plan.bytes, path, team));
+  } else {
+    TRY_ASSIGN(image.mapping, Mapping::File(file.get(), FileBytes(plan), false, path));
+    image.data = image.mapping.data() + kHeaderBytes;
+    image.from_cache = true;
+  }
+  TRY(CheckImage(file.get(), image.data, plan.bytes, path, team));
+  return image;
 }
 
 Status WriteFile(const PackPlan& plan, const std::string& key, const std::string& path, Team& team,
                  const std::function<void(double)>& progress) {
-  const size_t bytes = kHeaderBytes + plan.bytes;
+  const size_t bytes = FileBytes(plan);
   const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (file.get() < 0)
     return Err(Code::kResourceExhausted, "cannot create {}: {}", path, std::strerror(errno));
@@ -131,7 +166,10 @@ Status WriteFile(const PackPlan& plan, const std::string& key, const std::string
     TRY_ASSIGN(const Mapping mapping, Mapping::File(file.get(), bytes, true, path));
     const Header header = HeaderOf(plan, key);
     std::memcpy(mapping.data(), &header, sizeof(header));
-    PackAll(plan, mapping.data() + kHeaderBytes, team, progress);
+    std::byte* image = mapping.data() + kHeaderBytes;
+    PackAll(plan, image, team, progress);
+    const std::vector<uint64_t> sums = ChecksumsOf(image, plan.bytes, team);
+    std::memcpy(image + plan.bytes, sums.data(), sums.size() * sizeof(uint64_t));
   }
   if (fdatasync(file.get()) != 0)
     return Err(Code::kResourceExhausted, "cannot write {}: {}", path, std::strerror(errno));
@@ -202,6 +240,8 @@ Result<PackedImage> LoadPacked(const PackPlan& plan, const std::string& key,
   if (!cache_dir.empty()) {
     const fs::path path = fs::path(cache_dir) / "packed" / (key + std::string(kSuffix));
     Result<PackedImage> image = OpenCached(plan, key, path.string(), team);
+    if (!image && image.error().code == Code::kCorrupt)
+      LOG_WARN("packing the weights again: {}", image.error().message);
     if (!image) image = CreateCached(plan, key, path, team, progress);
     if (image) return image;
     LOG_WARN(

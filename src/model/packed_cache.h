@@ -45,7 +45,8 @@ inline constexpr size_t kCopiedImageBytes = size_t{1} << 30;
 void TrimPacked(const std::string& folder, const std::string& keep, uintmax_t bytes);
 
 // `key` names the plan and the weights it was made from (lower-case hex). The folder is created
-// with mode 0700. A file that is damaged or of another size is replaced. `progress` gets fractions
+// with mode 0700. A file that is damaged (every chunk has a checksum) or of
+// another size is replaced. `progress` gets fractions
 // from 0 to 1 on the calling thread.
 Result<PackedImage> LoadPacked(const PackPlan& plan, const std::string& key,
                                const std::string& cache_dir, Team& team,

@@ -98,6 +98,27 @@ TEST_F(PackedCacheTest, DamagedFilesAreReplaced) {
   EXPECT_EQ(PackedFiles().size(), 1U);
 }
 
+TEST_F(PackedCacheTest, AFlippedBitAnywhereIsNoticed) {
+  const auto flip = [&](uintmax_t at) {
+    std::fstream file(PackedFiles().at(0), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const auto byte = static_cast<char>(file.get() ^ 4);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+  };
+  Load();
+  const uintmax_t size = fs::file_size(PackedFiles().at(0));
+  for (const uintmax_t at : {uintmax_t{4096}, size / 2, size - 1}) {
+    flip(at);
+    std::vector<double> damaged;
+    Load(&damaged);
+    EXPECT_GT(damaged.size(), 2U) << at;
+    std::vector<double> repaired;
+    Load(&repaired);
+    EXPECT_EQ(repaired.size(), 1U) << at;
+  }
+}
+
 TEST_F(PackedCacheTest, AFolderThatCannotBeMadeIsNoObstacle) {
   std::ofstream(folder_ / "file") << "not a folder";
   cache_ = (folder_ / "file" / "cache").string();
