@@ -3,6 +3,8 @@
 #include <cstring>
 #include <new>
 
+#include "model/selection.h"
+
 namespace tandem::engine {
 
 Result<std::unique_ptr<NativeExecutor>> NativeExecutor::Create(std::unique_ptr<model::Model> model,
@@ -36,6 +38,7 @@ Result<StepResult> NativeExecutor::Run(const StepPlan& plan, const std::atomic<b
   draws_.clear();
   StepResult result;
   result.samples.resize(plan.rows.size());
+  result.damaged.resize(plan.rows.size());
   size_t logit_row = 0;
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const StepRow& row = plan.rows[i];
@@ -49,6 +52,7 @@ Result<StepResult> NativeExecutor::Run(const StepPlan& plan, const std::atomic<b
       draws_.push_back({.row = &row,
                         .choice = row.samples > 1 ? s : row.sequence->choice,
                         .logit_row = logit_row,
+                        .damaged = s == 0 ? &result.damaged[i] : nullptr,
                         .out = &result.samples[i][static_cast<size_t>(s)]});
     ++logit_row;
   }
@@ -81,8 +85,9 @@ void NativeExecutor::Sample(const Draw& draw, model::Sampler& sampler) {
                                        .seed = request.seed,
                                        .choice = static_cast<uint32_t>(draw.choice),
                                        .position = static_cast<uint64_t>(tokens.size())};
-  *draw.out = sampler.Sample(request.sampling, context,
-                             std::span(logits_.get() + draw.logit_row * vocab_, vocab_));
+  const std::span logits(logits_.get() + draw.logit_row * vocab_, vocab_);
+  if (draw.damaged != nullptr) *draw.damaged = model::AllFinite(logits) ? 0 : 1;
+  *draw.out = sampler.Sample(request.sampling, context, logits);
 }
 
 void NativeExecutor::CopyBlock(BlockId from, BlockId to) {

@@ -35,6 +35,7 @@ class NativeExecutor final : public Executor {
     const StepRow* row = nullptr;
     int32_t choice = 0;
     size_t logit_row = 0;
+    uint8_t* damaged = nullptr;  // of the row; null for its further choices
     model::SampledToken* out = nullptr;
   };
 

@@ -22,7 +22,13 @@ void Scheduler::Complete(Result<StepResult> result, MonoTime now) {
       EndRequest(request, Status(std::unexpected(result.error())));
     } else if (!result->aborted) {
       CHECK(result->samples.size() == plan_.rows.size());
-      Advance(row, result->samples[i], now);
+      if (!result->damaged.empty() && result->damaged[i] != 0) {
+        EndRequest(request, Err(Code::kCorrupt,
+                                "the model gave scores that are not numbers: its weights are "
+                                "damaged; replace the model file"));
+      } else {
+        Advance(row, result->samples[i], now);
+      }
     }
   }
   plan_ = {};

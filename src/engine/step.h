@@ -35,6 +35,9 @@ struct StepResult {
   bool aborted = false;  // nothing was computed; the rows may be planned again
   // samples[i][c] is the token of choice c of row i; as many as the row asked for.
   std::vector<std::vector<model::SampledToken>> samples;
+  // Rows whose logits were not all numbers: the weights are damaged, so their tokens mean nothing.
+  // One entry for each row, or empty if there can be none.
+  std::vector<uint8_t> damaged;
 };
 
 // Computes steps. One call at a time.

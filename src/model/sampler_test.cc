@@ -51,6 +51,21 @@ TEST(Selection, KthLargestEqualsSorting) {
   }
 }
 
+TEST(Selection, AllFiniteSeesInfinitiesAndNaN) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  std::vector<float> values(1000, -3.5F);
+  values[7] = kLargest;
+  values[8] = -kLargest;
+  values[9] = std::numeric_limits<float>::denorm_min();
+  EXPECT_TRUE(AllFinite(values));
+  for (const float odd :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
+    values[999] = odd;
+    EXPECT_FALSE(AllFinite(values)) << odd;
+  }
+}
+
 TEST(Argmax, TiesGoToTheLowestId) {
   EXPECT_EQ(Argmax(std::vector<float>{1.0F, 3.0F, 3.0F, 2.0F}), 1);
   EXPECT_EQ(Argmax(std::vector<float>{}), 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <limits>
 
@@ -30,6 +31,16 @@ float LargestOf(std::span<const float> values) {
   for (size_t i = whole; i < values.size(); ++i)
     largest = values[i] > largest ? values[i] : largest;
   return largest;
+}
+
+bool AllFinite(std::span<const float> values) {
+  uint32_t found = 0;
+  for (const float value : values) {
+    // All exponent bits set: infinite or NaN. The carry out of the masked addition says so.
+    const uint32_t exponent = std::bit_cast<uint32_t>(value) & 0x7F800000U;
+    found |= exponent + 0x00800000U;
+  }
+  return (found & 0x80000000U) == 0;
 }
 
 float KthLargest(std::span<const float> values, size_t k, std::vector<float>& scratch) {

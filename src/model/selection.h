@@ -11,6 +11,9 @@ namespace tandem::model {
 // The largest number; minus infinity for none. NaN is ignored.
 float LargestOf(std::span<const float> values);
 
+// No value is infinite or NaN.
+bool AllFinite(std::span<const float> values);
+
 // The k-th largest number, equal ones counted each; minus infinity when there are fewer than k.
 // k >= 1. `scratch` is overwritten.
 float KthLargest(std::span<const float> values, size_t k, std::vector<float>& scratch);
