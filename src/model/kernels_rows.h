@@ -11,9 +11,6 @@ namespace tandem::model {
 template <class S>
 inline constexpr int kWide = 16 / S::kLanes;
 
-// 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits of the sum.
-inline constexpr float kRound = 12582912.0F;
-
 // e^x for x clamped to [-87, 88]. With n = rint(x / ln 2) and r = x - n ln 2 (ln 2 in two parts):
 // a polynomial in r, |r| <= 0.35, then n goes to the exponent. Relative error below 2e-7.
 template <class S>
@@ -52,24 +49,6 @@ void RmsNorm(const float* x, const float* weight, size_t n, float epsilon, float
     S::Store(y + i, S::Mul(S::Mul(S::Load(x + i), factor), S::Load(weight + i)));
 }
 
-// The integer sum of 16 rounded values; they and their sums are exact in binary32.
-template <class S>
-TANDEM_SIMD int32_t StoreHalfBlock(const float* x, float inverse, int8_t* q) {
-  constexpr int kW = kWide<S>;
-  typename S::V rounded[kW];
-  TANDEM_UNROLL
-  for (int w = 0; w < kW; ++w) {
-    const typename S::V v = S::Mul(S::Load(x + w * S::kLanes), S::Set1(inverse));
-    const typename S::V shifted = S::Add(v, S::Set1(kRound));
-    S::StoreLowBytes(q + w * S::kLanes, shifted);
-    // Clamped for the sake of infinities and NaN from damaged weights, which must not reach the
-    // conversion below.
-    const typename S::V n = S::Sub(shifted, S::Set1(kRound));
-    rounded[w] = S::Min(S::Max(n, S::Set1(-127.0F)), S::Set1(127.0F));
-  }
-  return static_cast<int32_t>(S::ReduceAdd(rounded));
-}
-
 template <class S>
 void Quantize(const float* x, size_t n, const QuantizedRow& row) {
   constexpr int kW = kWide<S>;
@@ -83,14 +62,17 @@ void Quantize(const float* x, size_t n, const QuantizedRow& row) {
     const bool zero = !(a >= 1e-30F);
     const float d = zero ? 0.0F : a / 127.0F;
     const float inverse = zero ? 0.0F : 127.0F / a;
-    int8_t* q = row.q + block * kBlock;
-    const int32_t first = StoreHalfBlock<S>(x, inverse, q);
-    const int32_t second = StoreHalfBlock<S>(x + 16, inverse, q + 16);
+    typename S::V rounded[2 * kW];
+    TANDEM_UNROLL
+    for (int w = 0; w < 2 * kW; ++w)
+      rounded[w] = S::Add(S::Mul(S::Load(x + w * S::kLanes), S::Set1(inverse)), S::Set1(kRound));
+    int32_t sums[2];
+    S::StoreBlock(row.q + block * kBlock, rounded, sums);
     row.scale[block] = d;
-    row.scaled_sum[block] = d * static_cast<float>(first + second);
-    row.sum[block] = first + second;
+    row.scaled_sum[block] = d * static_cast<float>(sums[0] + sums[1]);
+    row.sum[block] = sums[0] + sums[1];
     row.half_sums[block] =
-        (first & 0xFFFF) | static_cast<int32_t>(static_cast<uint32_t>(second) << 16);
+        (sums[0] & 0xFFFF) | static_cast<int32_t>(static_cast<uint32_t>(sums[1]) << 16);
   }
 }
 

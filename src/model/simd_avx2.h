@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "model/simd_common.h"
+#include "model/simd_x86.h"
 
 namespace tandem::model {
 
@@ -58,14 +59,17 @@ struct Avx2 {
   TANDEM_SIMD V ZeroWhereLess(V x, V limit, V value) {
     return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), value);
   }
-  TANDEM_SIMD void StoreLowBytes(int8_t* p, V bits) {
-    const I low = _mm256_shuffle_epi8(
-        _mm256_castps_si256(bits), _mm256_set1_epi64x(static_cast<int64_t>(0x808080800C080400ULL)));
-    // Each 128-bit half now begins with its four bytes.
-    const int32_t first = _mm256_extract_epi32(low, 0);
-    const int32_t second = _mm256_extract_epi32(low, 4);
-    std::memcpy(p, &first, 4);
-    std::memcpy(p + 4, &second, 4);
+  TANDEM_SIMD void StoreBlock(int8_t* q, const V (&bits)[4], int32_t (&sums)[2]) {
+    I n[4];
+    TANDEM_UNROLL
+    for (int i = 0; i < 4; ++i)
+      n[i] = _mm256_sub_epi32(_mm256_castps_si256(bits[i]),
+                              _mm256_castps_si256(_mm256_set1_ps(kRound)));
+    // Packing works on 128-bit halves: fours of all vectors, then their other fours.
+    const I bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
+    StoreBytesAndSums(
+        q, _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)), sums);
   }
   TANDEM_SIMD float ReduceAdd(const V (&v)[2]) {
     const V eight = _mm256_add_ps(v[0], v[1]);

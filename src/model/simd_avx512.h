@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "model/simd_common.h"
+#include "model/simd_x86.h"
 
 namespace tandem::model {
 
@@ -50,9 +51,11 @@ struct Avx512 {
   TANDEM_SIMD V ZeroWhereLess(V x, V limit, V value) {
     return _mm512_mask_mov_ps(value, _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ), Zero());
   }
-  TANDEM_SIMD void StoreLowBytes(int8_t* p, V bits) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                     _mm512_cvtepi32_epi8(_mm512_castps_si512(bits)));
+  TANDEM_SIMD void StoreBlock(int8_t* q, const V (&bits)[2], int32_t (&sums)[2]) {
+    StoreBytesAndSums(q,
+                      _mm256_set_m128i(_mm512_cvtepi32_epi8(_mm512_castps_si512(bits[1])),
+                                       _mm512_cvtepi32_epi8(_mm512_castps_si512(bits[0]))),
+                      sums);
   }
   TANDEM_SIMD float ReduceAdd(const V (&v)[1]) {
     const __m256 eight =

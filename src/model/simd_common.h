@@ -1,4 +1,4 @@
-// What the SIMD levels share: inlining, and offsets inside packed blocks (pack.h).
+// What the SIMD levels share: inlining, rounding, and offsets inside packed blocks (pack.h).
 #ifndef TANDEM_MODEL_SIMD_COMMON_H_
 #define TANDEM_MODEL_SIMD_COMMON_H_
 
@@ -6,6 +6,9 @@
 #define TANDEM_UNROLL _Pragma("clang loop unroll(full)")
 
 namespace tandem::model {
+
+// 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits of the sum.
+inline constexpr float kRound = 12582912.0F;
 
 inline constexpr int kPanelOutputs = 32;
 // Inside the 832 bytes of 32 six-bit weights of 32 outputs: nibbles, high bits, scales.

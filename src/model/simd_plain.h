@@ -104,10 +104,16 @@ struct Plain {
   TANDEM_SIMD V ZeroWhereLess(V x, V limit, V value) {
     return Each([&](int i) { return x.lane[i] < limit.lane[i] ? 0.0F : value.lane[i]; });
   }
-  // The low byte of each lane's bits.
-  TANDEM_SIMD void StoreLowBytes(int8_t* p, V bits) {
-    for (int i = 0; i < 16; ++i)
-      p[i] = static_cast<int8_t>(std::bit_cast<uint32_t>(bits.lane[i]) & 0xFFU);
+  // Stores the integers of a block, which are in the low bits (see kRound), as bytes, and adds up
+  // each half.
+  TANDEM_SIMD void StoreBlock(int8_t* q, const V (&bits)[2], int32_t (&sums)[2]) {
+    for (int half = 0; half < 2; ++half) {
+      sums[half] = 0;
+      for (int i = 0; i < 16; ++i) {
+        q[half * 16 + i] = static_cast<int8_t>(std::bit_cast<uint32_t>(bits[half].lane[i]) & 0xFFU);
+        sums[half] += q[half * 16 + i];
+      }
+    }
   }
   // Lane i with lane i + 8, then + 4, + 2, + 1.
   TANDEM_SIMD float ReduceAdd(const V (&v)[1]) {
