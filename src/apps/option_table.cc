@@ -188,7 +188,7 @@ constexpr std::array kOptions = {
     OptionSpec{"drain-timeout", "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS", kNumber, "5", "", "SECONDS", "Planes", kProcesses | kServe,
         "After Ctrl-C or SIGTERM: time for requests under way to end.", 0, 3600},
     OptionSpec{"status-fd", "TANDEM_STATUS_FD", kInt, "-1", "", "FD", "Planes", kProcesses,
-        "Descriptor to which progress and the final address are written, one line each; `tandem serve` uses it.", -1, 1e6},
+        "Descriptor to which progress, the final address and then signs of life are written, one line each; `tandem serve` uses it.", -1, 1e6},
     // clang-format on
 };
 

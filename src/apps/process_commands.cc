@@ -69,9 +69,20 @@ class Process {
   cluster::Discovery& discovery() { return *discovery_; }
   Metrics& metrics() { return metrics_; }
   StatusWriter& status() { return status_; }
+  // From now on the supervisor hears that the loop turns.
+  void SayReady(std::string_view address) {
+    status_.Ready(address);
+    SayAliveLater();
+  }
   rt::CancelToken stop() const { return stop_.Token(); }
 
  private:
+  void SayAliveLater() {
+    alive_ = runtime_.RunAt(runtime_.Now() + kAliveEvery, [this] {
+      status_.Alive();
+      SayAliveLater();
+    });
+  }
   static rt::Task<void> Keep(rt::Task<Status> task, Status& ended) {
     ended = co_await std::move(task);
   }
@@ -80,19 +91,15 @@ class Process {
   Metrics metrics_;
   rt::RealRuntime runtime_;
   rt::CancelSource stop_;
+  std::unique_ptr<rt::Timer> alive_;
   std::unique_ptr<cluster::MemHub> hub_;
   std::unique_ptr<cluster::Discovery> discovery_;
 };
-
-void SayWarnings(const ParsedOptions& parsed) {
-  for (const std::string& warning : parsed.warnings()) LOG_WARN("{}", warning);
-}
 
 }  // namespace
 
 int FrontendMain(const ParsedOptions& parsed) {
   SetLogName("frontend");
-  SayWarnings(parsed);
   const frontend::FrontendOptions options = MakeFrontendOptions(parsed);
   if (auto valid = frontend::Validate(options); !valid)
     return Fail("tandem frontend: ", valid.error(), kExitUsage);
@@ -101,7 +108,7 @@ int FrontendMain(const ParsedOptions& parsed) {
     return Fail("tandem frontend: ", opened.error(), kExitRule);
   auto on_ready = [&process](const rt::Address& address) {
     LOG_INFO("tandem {} frontend listens on http://{}", Version(), address.ToString());
-    process.status().Ready(address.ToString());
+    process.SayReady(address.ToString());
   };
   const Status ended = process.Run(
       frontend::RunFrontend({process.runtime(), process.discovery(), process.metrics(), on_ready},
@@ -113,7 +120,6 @@ int WorkerMain(const ParsedOptions& parsed) {
   if (auto syntax = CheckWorkerSyntax(parsed); !syntax)
     return Fail("tandem worker: ", syntax.error(), kExitUsage);
   SetLogName("worker");
-  SayWarnings(parsed);
   auto options = MakeWorkerOptions(parsed);
   if (!options) return Fail("ValueError: ", options.error(), kExitRule);
   if (const char* name = std::getenv("TANDEM_LOG_NAME"))
@@ -129,8 +135,7 @@ int WorkerMain(const ParsedOptions& parsed) {
         "tandem {} worker {:016x} serves '{}' ({}) on {}{}", Version(), instance.id,
         instance.card.name, instance.card.role, instance.address,
         instance.system_address.empty() ? "" : ", system server on " + instance.system_address);
-    process.status().Ready(instance.system_address.empty() ? instance.address
-                                                           : instance.system_address);
+    process.SayReady(instance.system_address.empty() ? instance.address : instance.system_address);
   };
   const Status ended = process.Run(engine::RunWorker(
       {process.runtime(), process.discovery(), process.metrics(), on_progress, on_ready},

@@ -11,11 +11,13 @@ void Append(std::vector<std::string>& to, std::vector<std::string> more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// Set explicitly, so that variables meant for a single process (DYN_SYSTEM_PORT and the like) do
-// not give every child the same port or role.
+// The planes between the children are serve's own affair, whatever variables say. Set explicitly,
+// so that those meant for a single process (DYN_SYSTEM_PORT and the like) do not give every child
+// the same port or role.
 std::vector<std::string> PrivateArguments(const std::string& discovery_folder) {
-  return {"--discovery-backend", "file",         "--discovery-path", discovery_folder,
-          "--namespace",         "tandem-serve", "--status-fd",      "3"};
+  return {"--discovery-backend", "file", "--discovery-path", discovery_folder,
+          "--request-plane",     "tcp",  "--namespace",      "tandem-serve",
+          "--status-fd",         "3"};
 }
 
 PlannedChild PlanFrontend(const ParsedOptions& parsed, const std::string& discovery_folder) {

@@ -13,6 +13,7 @@
 #include "apps/serve_session.h"
 #include "apps/status_channel.h"
 #include "apps/supervisor.h"
+#include "rt/real_runtime.h"
 
 namespace tandem::apps {
 namespace {
@@ -64,6 +65,7 @@ TEST(ServePlan, SplitsRolesAndHandsOptionsOn) {
     EXPECT_EQ(ValueOf(plan->children[i], "--threads"), "1");
     EXPECT_EQ(ValueOf(plan->children[i], "--served-model-name"), "tiny");
     EXPECT_EQ(ValueOf(plan->children[i], "--side-channel-port"), "0");
+    EXPECT_EQ(ValueOf(plan->children[i], "--request-plane"), "tcp");
   }
   // What a child gets must be what its own parser accepts.
   for (const PlannedChild& child : plan->children) {
@@ -105,6 +107,7 @@ TEST(StatusChannel, LinesAreReadBack) {
   EXPECT_DOUBLE_EQ(ParseStatusLine(lines[0])->fraction, 0.5);
   EXPECT_TRUE(ParseStatusLine(lines[1])->ready);
   EXPECT_EQ(ParseStatusLine(lines[1])->address, "127.0.0.1:8");
+  EXPECT_TRUE(ParseStatusLine("alive")->alive);
   EXPECT_FALSE(ParseStatusLine("load x"));
   EXPECT_FALSE(ParseStatusLine("load 7"));
   EXPECT_FALSE(ParseStatusLine(""));
@@ -136,6 +139,36 @@ TEST(ChildProcess, DiesWithItsOwner) {
     EXPECT_FALSE((*child)->ExitStatus());
   }
   EXPECT_NE(kill(pid, 0), 0);
+}
+
+// The child of the next test: ready at once, then silent. Nothing where that test did not start it.
+TEST(SilentChild, Plays) {
+  if (std::getenv("TANDEM_TEST_SILENT") == nullptr) return;
+  constexpr int kStatusFd = 3;
+  StatusWriter(kStatusFd).Ready("here");
+  sleep(60);
+}
+
+TEST(Supervisor, KillsAndRestartsAChildThatHangs) {
+  rt::RealRuntime runtime;
+  rt::CancelSource stop;
+  SupervisedChild* child = nullptr;
+  Supervisor supervisor(
+      runtime, [](const std::string&) {},
+      [&] {
+        if (child->restarts >= 2 && child->ready) stop.Cancel();
+      },
+      milliseconds(200));
+  child =
+      &supervisor.Add("silent", {{"--gtest_filter=SilentChild.*"}, {{"TANDEM_TEST_SILENT", "1"}}});
+  const auto run = [](Supervisor& s, rt::CancelToken token, Status& ended) -> rt::Task<void> {
+    ended = co_await s.Run(std::move(token), milliseconds(100));
+  };
+  const auto give_up = runtime.RunAt(runtime.Now() + seconds(30), [&] { stop.Cancel(); });
+  Status ended;
+  runtime.RunTask(run(supervisor, stop.Token(), ended));
+  EXPECT_TRUE(ended) << ended.error().message;
+  EXPECT_EQ(child->restarts, 2);
 }
 
 TEST(PrivateFolder, IsRemovedAndAbandonedOnesAreSwept) {

@@ -28,6 +28,8 @@ void StatusWriter::Load(double fraction) {
 
 void StatusWriter::Ready(std::string_view address) { Line(fmt::format("ready {}\n", address)); }
 
+void StatusWriter::Alive() { Line("alive\n"); }
+
 void StatusWriter::Line(std::string_view text) {
   if (fd_ < 0) return;
   // Shorter than PIPE_BUF, so it is written whole or, with a full pipe, not at all.
@@ -38,6 +40,10 @@ std::optional<StatusLine> ParseStatusLine(std::string_view line) {
   constexpr std::string_view kLoad = "load ";
   constexpr std::string_view kReady = "ready ";
   StatusLine status;
+  if (line == "alive") {
+    status.alive = true;
+    return status;
+  }
   if (line.starts_with(kReady)) {
     status.ready = true;
     status.fraction = 1;

@@ -1,5 +1,6 @@
 // How a child tells its supervisor where it stands: lines on an inherited pipe. "load 0.42" while
-// the model loads, then "ready ADDRESS". Writing never blocks and never fails the child.
+// the model loads, then "ready ADDRESS", then "alive" every 2 s, by which a child that hangs is
+// told from one that works. Writing never blocks and never fails the child.
 #ifndef TANDEM_APPS_STATUS_CHANNEL_H_
 #define TANDEM_APPS_STATUS_CHANNEL_H_
 
@@ -8,7 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/time.h"
+
 namespace tandem::apps {
+
+// How often a child that is ready says that it is alive.
+inline constexpr Duration kAliveEvery = std::chrono::seconds(2);
 
 // Any thread.
 class StatusWriter {
@@ -20,6 +26,7 @@ class StatusWriter {
 
   void Load(double fraction);
   void Ready(std::string_view address);
+  void Alive();
 
  private:
   void Line(std::string_view text);
@@ -29,6 +36,7 @@ class StatusWriter {
 
 struct StatusLine {
   bool ready = false;
+  bool alive = false;  // nothing else has changed
   double fraction = 0;
   std::string address;
 };

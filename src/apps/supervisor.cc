@@ -22,6 +22,7 @@ struct Supervisor::Entry {
   SupervisedChild child;
   std::unique_ptr<ChildProcess> process;
   MonoTime started;
+  MonoTime heard;  // its latest line on the status channel
   MonoTime restart_at = kNever;
   Backoff backoff;
   std::deque<std::string> last_words;  // its latest log lines
@@ -35,8 +36,11 @@ Duration Backoff::Next(Duration lived) {
 }
 
 Supervisor::Supervisor(rt::Runtime& runtime, std::function<void(const std::string&)> on_log,
-                       std::function<void()> on_change)
-    : runtime_(runtime), on_log_(std::move(on_log)), on_change_(std::move(on_change)) {}
+                       std::function<void()> on_change, Duration longest_silence)
+    : runtime_(runtime),
+      on_log_(std::move(on_log)),
+      on_change_(std::move(on_change)),
+      longest_silence_(longest_silence) {}
 
 Supervisor::~Supervisor() = default;
 
@@ -82,7 +86,9 @@ Status Supervisor::Step(Entry& entry) {
     // The exit first: what the child wrote before it is then certainly in the pipe.
     const auto exit_status = entry.process->ExitStatus();
     ReadPipes(entry);
-    return exit_status ? OnExit(entry, *exit_status) : Status();
+    if (exit_status) return OnExit(entry, *exit_status);
+    KillIfSilent(entry);
+    return {};
   }
   if (runtime_.Now() < entry.restart_at) return {};
   LOG_INFO("{}: starting again", entry.child.name);
@@ -92,6 +98,17 @@ Status Supervisor::Step(Entry& entry) {
     entry.restart_at = runtime_.Now() + entry.backoff.Next(Duration::zero());
   }
   return {};
+}
+
+// Its pipe has just been read, so what it wrote while this process itself stood still counts. While
+// it loads its model it may be silent.
+void Supervisor::KillIfSilent(Entry& entry) {
+  const MonoTime now = runtime_.Now();
+  if (!entry.child.ready || now - entry.heard < longest_silence_) return;
+  LOG_WARN("{} has given no sign of life for {} s, so it hangs: killing it", entry.child.name,
+           ToSeconds(longest_silence_));
+  entry.heard = now;
+  entry.process->Signal(SIGKILL);
 }
 
 Status Supervisor::OnExit(Entry& entry, int exit_status) {
@@ -119,8 +136,9 @@ void Supervisor::ReadPipes(Entry& entry) {
     if (entry.last_words.size() > kLastWords) entry.last_words.pop_front();
   }
   for (const std::string& line : entry.process->status().Read()) {
+    entry.heard = runtime_.Now();
     const auto status = ParseStatusLine(line);
-    if (!status) continue;
+    if (!status || status->alive) continue;
     entry.child.load_fraction = status->fraction;
     if (status->ready) {
       entry.child.ready = entry.child.ever_ready = true;

@@ -1,5 +1,5 @@
 // Keeps a set of children alive: starts them, follows their status, restarts one that dies (with
-// backoff) and brings all of them down. Loop thread only.
+// backoff), kills one that hangs, and brings all of them down. Loop thread only.
 #ifndef TANDEM_APPS_SUPERVISOR_H_
 #define TANDEM_APPS_SUPERVISOR_H_
 
@@ -28,6 +28,10 @@ class Backoff {
   int deaths_ = 0;
 };
 
+// A child that was ready and has said nothing for so long is killed and started again. Long enough
+// for a busy machine, where a loop may stand still for seconds.
+inline constexpr Duration kLongestSilence = std::chrono::seconds(15);
+
 struct SupervisedChild {
   std::string name;  // "frontend", "prefill-1"
   ChildSpec spec;
@@ -44,7 +48,7 @@ class Supervisor {
  public:
   // `on_log` gets the children's log lines, `on_change` is called after any change of state.
   Supervisor(rt::Runtime& runtime, std::function<void(const std::string&)> on_log,
-             std::function<void()> on_change);
+             std::function<void()> on_change, Duration longest_silence = kLongestSilence);
   ~Supervisor();
 
   // The child starts with Run.
@@ -60,6 +64,7 @@ class Supervisor {
   struct Entry;
   Status StartChild(Entry& entry);
   Status Step(Entry& entry);
+  void KillIfSilent(Entry& entry);
   Status OnExit(Entry& entry, int exit_status);
   void ReadPipes(Entry& entry);
   rt::Task<void> Stop(std::span<const std::unique_ptr<Entry>> entries, Duration grace);
@@ -67,6 +72,7 @@ class Supervisor {
   rt::Runtime& runtime_;
   std::function<void(const std::string&)> on_log_;
   std::function<void()> on_change_;
+  const Duration longest_silence_;
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
