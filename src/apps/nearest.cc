@@ -1,6 +1,7 @@
 #include "apps/nearest.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace tandem::apps {
@@ -23,15 +24,24 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// What the word begins ("prefil" for "prefill", the shortest such name), else what it resembles as
+// a whole, else what it is a part of ("ggregation" for "disaggregation-mode").
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  constexpr size_t kLeastPart = 4;
+  const size_t limit = std::max<size_t>(2, word.size() / 3);
   std::string_view best;
-  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  std::pair<int, size_t> best_rank;  // lower is nearer
   for (const std::string_view candidate : candidates) {
-    // "--mode" for "--disaggregation-mode": a whole part of the name counts as near.
-    const bool part = word.size() >= 4 && candidate.find(word) != std::string_view::npos;
-    const size_t distance = part ? 1 : EditDistance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
+    const bool long_enough = word.size() >= kLeastPart;
+    std::pair<int, size_t> rank = {1, EditDistance(word, candidate)};
+    if (long_enough && candidate.starts_with(word))
+      rank = {0, candidate.size()};
+    else if (rank.second > limit && long_enough && candidate.find(word) != std::string_view::npos)
+      rank = {2, candidate.size()};
+    else if (rank.second > limit)
+      continue;
+    if (best.empty() || rank < best_rank) {
+      best_rank = rank;
       best = candidate;
     }
   }

@@ -307,7 +307,7 @@ class OptionParser {
       const std::string where(value.spec->variable);
       value.source = Source::kVariable;
       if (value.spec->type == OptionType::kBool) {
-        ReadBoolVariable(value, where, *text);
+        TRY(ReadBoolVariable(value, where, *text));
       } else if (value.spec->type == OptionType::kList) {
         value.list = Split(*text, ',');
         for (const std::string& part : value.list) TRY(CheckValue(*value.spec, where, part));
@@ -319,14 +319,15 @@ class OptionParser {
     return {};
   }
 
-  void ReadBoolVariable(ParsedOptions::Value& value, const std::string& where,
-                        const std::string& text) {
+  static Status ReadBoolVariable(ParsedOptions::Value& value, const std::string& where,
+                                 const std::string& text) {
     const std::string word = LowerTrimmed(text);
     const bool on = IsOneOf(word, {"true", "1", "yes", "on"});
     if (!on && !IsOneOf(word, {"false", "0", "no", "off", ""}))
-      out_.warnings_.push_back(
-          fmt::format("{}='{}' is read as false: write true or false", where, text));
+      return FieldErr(where, "{}: '{}' is neither true nor false: write true or false", where,
+                      text);
     value.text = on ? "true" : "false";
+    return {};
   }
 
   Status UnknownOption(const std::string& word, const std::string& name) {

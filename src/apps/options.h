@@ -37,8 +37,6 @@ class ParsedOptions {
   const std::string& positional() const { return positional_; }
   bool help_wanted() const { return help_wanted_; }
   bool version_wanted() const { return version_wanted_; }
-  // Lines for the log: deprecated or strangely spelt values.
-  const std::vector<std::string>& warnings() const { return warnings_; }
 
   // The options given on the command line that `target` also has, as arguments for it.
   std::vector<std::string> ArgumentsFor(Command target) const;
@@ -58,7 +56,6 @@ class ParsedOptions {
   Command command_ = kFrontend;
   std::map<std::string, Value, std::less<>> values_;
   std::string positional_;
-  std::vector<std::string> warnings_;
   bool help_wanted_ = false;
   bool version_wanted_ = false;
   mutable std::set<std::string, std::less<>> read_;

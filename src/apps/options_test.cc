@@ -51,10 +51,11 @@ TEST(Options, BooleansAreNegatableAndTakeNoValue) {
   for (const std::string on : {"1", "true", "YES", " on "})
     EXPECT_TRUE(Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", on}})->Bool("enforce-disagg")) << on;
   for (const std::string off : {"0", "false", "No", "off"})
-    EXPECT_TRUE(Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", off}})->warnings().empty()) << off;
-  const auto strange = Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", "maybe"}});
-  EXPECT_FALSE(strange->Bool("enforce-disagg"));
-  EXPECT_EQ(strange->warnings().size(), 1u);
+    EXPECT_FALSE(Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", off}})->Bool("enforce-disagg"))
+        << off;
+  const std::string strange = ErrorOf(Parse(kFrontend, {}, {{"DYN_ENFORCE_DISAGG", "maybe"}}));
+  for (const char* part : {"DYN_ENFORCE_DISAGG", "'maybe'", "write true or false"})
+    EXPECT_NE(strange.find(part), std::string::npos) << strange;
 }
 
 TEST(Options, ErrorsNameTheOptionTheValueAndTheRemedy) {
@@ -192,6 +193,12 @@ TEST(Nearest, FindsTypingMistakesAndParts) {
   EXPECT_EQ(Nearest("htpt-port", names), "http-port");
   EXPECT_EQ(Nearest("disaggregation", names), "disaggregation-mode");
   EXPECT_EQ(Nearest("zzzzzz", names), "");
+  const std::array<std::string_view, 4> more = {"mock-prefill-token-us", "is-prefill-worker",
+                                                "prefill", "model"};
+  EXPECT_EQ(Nearest("prefil", more), "prefill");
+  EXPECT_EQ(Nearest("modle", more), "model");
+  EXPECT_EQ(Nearest("prefill-worker", more), "is-prefill-worker");
+  EXPECT_EQ(Nearest("token-us", more), "mock-prefill-token-us");
   EXPECT_EQ(EditDistance("ab", "ba"), 1u);
   EXPECT_EQ(EditDistance("", "abc"), 3u);
 }

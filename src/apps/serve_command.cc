@@ -36,7 +36,6 @@ int ServeMain(const ParsedOptions& parsed) {
     fmt::print(stderr, "tandem serve: {}\n", given.error().message);
     return 2;
   }
-  for (const std::string& warning : parsed.warnings()) LOG_WARN("{}", warning);
   rt::RealRuntime runtime;
   rt::CancelSource stop;
   runtime.HandleSignals([&stop](int) {

@@ -23,6 +23,12 @@ LogLevel LevelFromEnvironment() {
     if (v == "warn" || v == "warning") return LogLevel::kWarn;
     if (v == "error") return LogLevel::kError;
     if (v == "off") return LogLevel::kOff;
+    if (v == "info") return LogLevel::kInfo;
+    if (v.empty()) continue;
+    LogLine(LogLevel::kWarn,
+            fmt::format("{}='{}' is no log level, so it is 'info': write trace, debug, info, warn, "
+                        "error or off",
+                        name, v));
   }
   return LogLevel::kInfo;
 }
