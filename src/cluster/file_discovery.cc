@@ -199,12 +199,17 @@ class FileWatch final : public Watch {
 
   // The writer died without saying so. Its id is never used again, so the file can go.
   void OnOrphan(uint64_t id, Known& known) {
-    Hide(known);
+    Hide(known, "its process died without a goodbye");
     unlink((options_.folder + "/" + InstanceFileName(id)).c_str());
   }
 
-  void Hide(Known& known) {
-    changed_ = changed_ || !known.hidden;
+  void Hide(Known& known, std::string_view why) {
+    if (known.hidden) return;
+    const wire::Instance& instance = known.open.record.instance;
+    if (Shown(known))
+      LOG_WARN("worker {:x} ({}) of '{}' at {} counts as lost: {}", instance.id, instance.card.role,
+               instance.card.name, instance.address, why);
+    changed_ = true;
     known.hidden = true;
   }
 
@@ -219,7 +224,8 @@ class FileWatch final : public Watch {
     const MonoTime now = runtime_.Now();
     for (auto it = known_.begin(); it != known_.end();) {
       Known& known = it->second;
-      if (now - known.seen >= options_.ttl) Hide(known);
+      if (now - known.seen >= options_.ttl)
+        Hide(known, "it has not renewed its registration in time, so it hangs or cannot write");
       const bool gone = !known.present && (known.hidden || now >= forgive_until_);
       changed_ = changed_ || (gone && !known.hidden);
       it = gone ? known_.erase(it) : std::next(it);
