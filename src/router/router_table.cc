@@ -168,7 +168,8 @@ Result<const ModelGroup*> RouterTable::Find(std::string_view model) const {
   if (group == nullptr) {
     if (groups_.empty() || model.empty())
       return Err(Code::kUnavailable,
-                 "no worker is registered; start one with 'tandem worker' or 'tandem serve'");
+                 "no worker is registered; start one with 'tandem worker' or 'tandem serve' (or, "
+                 "if it is being started or restarted, try again in a moment)");
     return std::unexpected(
         Error{Code::kNotFound,
               fmt::format("the model '{}' is not served here; GET /v1/models lists those that are",
@@ -178,7 +179,8 @@ Result<const ModelGroup*> RouterTable::Find(std::string_view model) const {
   if (!group->Servable())
     return Err(Code::kUnavailable,
                "the model '{}' has no decode or aggregated worker; start one with "
-               "--disaggregation-mode decode or agg",
+               "--disaggregation-mode decode or agg (or, if it is being restarted, try again in a "
+               "moment)",
                group->name);
   return group;
 }

@@ -44,6 +44,7 @@ TEST_F(TableTest, TopologyFollowsTheRoles) {
   EXPECT_EQ(table.Find("m").error().code, Code::kUnavailable);
   EXPECT_NE(table.Find("m").error().message.find("no decode or aggregated worker"),
             std::string::npos);
+  EXPECT_NE(table.Find("m").error().message.find("restarted, try again"), std::string::npos);
   EXPECT_EQ(table.Find("x").error().code, Code::kNotFound);
   EXPECT_EQ(table.Find("x").error().param, "model");
   table.Update(std::vector{Make(1, "prefill"), Make(2, "decode")});
