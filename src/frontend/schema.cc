@@ -42,6 +42,9 @@ Result<bool> ReadBool(const Json& value, std::string_view name) {
 }
 
 Result<int64_t> ReadInt(const Json& value, std::string_view name, int64_t min, int64_t max) {
+  if (value.type() == Json::Type::kUint)
+    return FieldErr(name, "{} is {}, out of range: send an integer from {} to {} (64 bits)", name,
+                    value.AsUint(), min, max);
   if (!value.IsInt()) return WrongType(name, "an integer", value);
   const int64_t v = value.AsInt();
   if (v < min || v > max) {
@@ -59,6 +62,11 @@ Result<double> ReadNumber(const Json& value, std::string_view name, double min, 
   const bool low = min_excluded ? v > min : v >= min;
   if (!std::isfinite(v) || !low || v > max)
     return FieldErr(name, "{} must be {}, not {}", name, Range(min, max, min_excluded), v);
+  // Workers compute with 32 bits, where it would become 0 or infinite.
+  const auto narrow = static_cast<float>(v);
+  if (!std::isfinite(narrow) || (min_excluded && narrow <= min))
+    return FieldErr(
+        name, "{} is {}, which a 32-bit number cannot hold: send one from 1e-38 to 3e38", name, v);
   return v;
 }
 

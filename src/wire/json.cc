@@ -97,7 +97,13 @@ class Copier {
 };
 
 std::unexpected<Error> Refusal(std::string_view text, simdjson::error_code code, int max_depth) {
-  if (const auto fault = FindJsonFault(text, max_depth))
+  const auto fault = FindJsonFault(text, max_depth);
+  if (fault && fault->large_integer_at) {
+    const std::string& path = *fault->large_integer_at;
+    return FieldErr(path, "{} is out of range: an integer of more than 64 bits, at byte {}",
+                    path.empty() ? "the value" : path, fault->offset);
+  }
+  if (fault)
     return Err(Code::kInvalidArgument, "invalid JSON: {} at byte {}", fault->what, fault->offset);
   if (code == simdjson::MEMALLOC)
     return Err(Code::kResourceExhausted, "not enough memory to read {} bytes of JSON", text.size());

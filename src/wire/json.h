@@ -112,6 +112,9 @@ std::string ToJsonText(const Json& value);
 struct JsonFault {
   size_t offset = 0;
   std::string_view what;
+  // Set if the text is JSON but an integer in it does not fit 64 bits: where that stands, such as
+  // "a.b[3]"; names as they are written.
+  std::optional<std::string> large_integer_at = std::nullopt;
 };
 std::optional<JsonFault> FindJsonFault(std::string_view text, int max_depth);
 

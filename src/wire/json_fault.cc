@@ -19,12 +19,10 @@ class FaultFinder {
   std::optional<JsonFault> Find() {
     SkipSpace();
     if (AtEnd()) return Fault("an empty text");
-    // One entry per open array or object, holding its closing character.
-    std::vector<char> open;
     while (true) {
-      if (!Value(open)) return fault_;
-      if (!CloseFinished(open)) return fault_;
-      if (open.empty()) break;
+      if (!Value()) return fault_;
+      if (!CloseFinished()) return fault_;
+      if (open_.empty()) break;
     }
     SkipSpace();
     if (!AtEnd()) return Fault("something after the end of the value");
@@ -35,10 +33,12 @@ class FaultFinder {
   bool AtEnd() const { return pos_ >= text_.size(); }
   char Peek() const { return AtEnd() ? '\0' : text_[pos_]; }
   bool Fault(std::string_view what, size_t at) {
-    fault_ = JsonFault{at, what};
+    fault_ = JsonFault{.offset = at, .what = what};
     return false;
   }
-  std::optional<JsonFault> Fault(std::string_view what) { return JsonFault{pos_, what}; }
+  std::optional<JsonFault> Fault(std::string_view what) {
+    return JsonFault{.offset = pos_, .what = what};
+  }
   bool Bad(std::string_view what) {
     return Fault(AtEnd() ? "the text ends too early" : what, pos_);
   }
@@ -49,12 +49,12 @@ class FaultFinder {
   }
 
   // Reads one scalar, or opens containers up to the first scalar or empty container.
-  bool Value(std::vector<char>& open) {
+  bool Value() {
     while (true) {
       SkipSpace();
       const char c = Peek();
       if (c != '{' && c != '[') return Scalar();
-      if (open.size() >= max_depth_) return Fault("values nested too deeply", pos_);
+      if (open_.size() >= max_depth_) return Fault("values nested too deeply", pos_);
       ++pos_;
       SkipSpace();
       const char shut = c == '{' ? '}' : ']';
@@ -62,24 +62,25 @@ class FaultFinder {
         ++pos_;
         return true;
       }
-      open.push_back(shut);
+      open_.push_back({.shut = shut, .name = {}});
       if (c == '{' && !Name()) return false;
     }
   }
 
   // After a value: closes what ends here; stops before the next value of an open container.
-  bool CloseFinished(std::vector<char>& open) {
-    while (!open.empty()) {
+  bool CloseFinished() {
+    while (!open_.empty()) {
       SkipSpace();
-      if (Peek() == open.back()) {
+      if (Peek() == open_.back().shut) {
         ++pos_;
-        open.pop_back();
+        open_.pop_back();
         continue;
       }
       if (Peek() != ',') return Bad("expected a comma or the end of the array or object");
       ++pos_;
       SkipSpace();
-      return open.back() == ']' || Name();
+      ++open_.back().index;
+      return open_.back().shut == ']' || Name();
     }
     return true;
   }
@@ -87,7 +88,9 @@ class FaultFinder {
   bool Name() {
     SkipSpace();
     if (Peek() != '"') return Bad("expected a name in double quotes");
+    const size_t start = pos_ + 1;
     if (!String()) return false;
+    open_.back().name = text_.substr(start, pos_ - 1 - start);
     SkipSpace();
     if (Peek() != ':') return Bad("expected a colon after the name");
     ++pos_;
@@ -146,7 +149,24 @@ class FaultFinder {
     uint64_t u = 0;
     if (std::from_chars(first, last, i).ec == std::errc()) return true;
     if (std::from_chars(first, last, u).ec == std::errc()) return true;
-    return Fault("an integer beyond 64 bits", start);
+    fault_ = JsonFault{start, "an integer beyond 64 bits", Path()};
+    return false;
+  }
+
+  // Of the value that is being read, bounded for messages.
+  std::string Path() const {
+    constexpr size_t kShown = 200;
+    std::string path;
+    for (const Level& level : open_) {
+      if (level.shut == ']') {
+        path += '[' + std::to_string(level.index) + ']';
+      } else {
+        if (!path.empty()) path += '.';
+        path += level.name;
+      }
+      if (path.size() > kShown) return "a nested value";
+    }
+    return path;
   }
 
   bool FitsDouble(size_t start) {
@@ -207,9 +227,17 @@ class FaultFinder {
     return true;
   }
 
+  // An open array or object: its closing character, and where in it the reader stands.
+  struct Level {
+    char shut;
+    std::string_view name;
+    size_t index = 0;
+  };
+
   std::string_view text_;
   size_t max_depth_;
   size_t pos_ = 0;
+  std::vector<Level> open_;
   std::optional<JsonFault> fault_;
 };
 
