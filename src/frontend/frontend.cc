@@ -105,17 +105,23 @@ class Server {
       body = environment_.metrics.Render();
       type = "text/plain; version=0.0.4; charset=utf-8";
     }
-    if (!body)
-      co_return co_await Refuse(request, responder, 404, {}, "there is nothing at this path");
+    if (!body) co_return co_await Refuse(request, responder, 404, {}, Missing(request.path));
     if (request.method != "GET" && request.method != "HEAD")
       co_return co_await Refuse(request, responder, 405, "GET", "use GET");
     (void)co_await responder.Respond(200, {{"content-type", std::move(type)}}, *std::move(body));
   }
 
+  static std::string Missing(std::string_view path) {
+    if (!path.starts_with(kModelsPrefix)) return "there is nothing at this path";
+    return fmt::format("the model '{}' is not served here; GET /v1/models lists those that are",
+                       path.substr(kModelsPrefix.size()));
+  }
+
   rt::Task<void> Refuse(const net::HttpRequest& request, net::HttpResponder& responder, int status,
                         std::string_view allow, std::string_view remedy) {
-    const Error error{
-        Code::kNotFound, fmt::format("{} {}: {}", request.method, request.path, remedy), {}};
+    const Error error{status == 404 ? Code::kNotFound : Code::kInvalidArgument,
+                      fmt::format("{} {}: {}", request.method, request.path, remedy),
+                      {}};
     net::HttpHeaders headers = {{"content-type", "application/json"}};
     if (!allow.empty()) headers.Add("allow", std::string(allow));
     (void)co_await responder.Respond(status, std::move(headers), ErrorBody(error, status));

@@ -132,8 +132,20 @@ TEST_F(FrontendTest, ErrorsBeforeTheAnswer) {
          "x-request-id");
   EXPECT_EQ(Post(kCompletion, std::string(5000, ' ')).status, 413);
   EXPECT_EQ(Get("/v1/nothing").status, 404);
-  EXPECT_EQ(Get(std::string(kChat)).status, 405);
-  EXPECT_EQ(Get("/health", "POST").status, 405);
+  const Reply unknown = Get("/v1/models/none/such");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_NE(unknown.body.find("the model 'none/such' is not served here"), std::string::npos);
+  for (const Reply& reply : {Get(std::string(kChat)), Get("/health", "POST")}) {
+    EXPECT_EQ(reply.status, 405);
+    EXPECT_NE(reply.body.find("invalid_request_error"), std::string::npos) << reply.body;
+  }
+  EXPECT_NE(
+      Post(kCompletion, CompletionBody(), {{"content-type", "application/x-www-form-urlencoded"}})
+          .body.find("add -H 'content-type: application/json'"),
+      std::string::npos);
+  EXPECT_NE(Post(kCompletion, fmt::format(R"({{"prompt":"{}"}})", std::string(100, 'x')))
+                .body.find("maximum context length is 100 tokens"),
+            std::string::npos);
   EXPECT_TRUE(workers_[0]->requests.empty());
 }
 
@@ -347,6 +359,31 @@ TEST_F(FrontendTest, StopsCleanly) {
   EXPECT_TRUE(result_.has_value());
   EXPECT_TRUE(reply.done);
   EXPECT_EQ(reply.status, 200) << "requests under way may end";
+}
+
+TEST_F(FrontendTest, AStreamThatOutlastsTheDrainTimeIsTold) {
+  FakeWorker& worker = AddWorker(1, "agg", std::string(90, 'x'));
+  worker.script().token_delay = seconds(1);
+  Start();
+  Reply stream;
+  Begin(stream, kChat, ChatBody(R"("stream":true,"max_tokens":90)"));
+  sim_.RunUntil([&] { return !stream.body.empty(); });
+  Reply whole;
+  Begin(whole, kChat, ChatBody(R"("max_tokens":90)"));
+  sim_.RunUntil([&] { return worker.running == 2; });
+  stop_.Cancel();
+  EXPECT_TRUE(sim_.RunUntil([&] { return stopped_; }, seconds(10)));
+  sim_.RunFor(seconds(1));
+  ASSERT_TRUE(stream.done && whole.done);
+  EXPECT_FALSE(stream.broken);
+  const auto events = stream.events();
+  ASSERT_GE(events.size(), 3u) << stream.body;
+  EXPECT_EQ(events.back(), "[DONE]");
+  const std::string& error = events[events.size() - 2];
+  for (const char* part : {"the server is stopping", "service_unavailable", "\"code\":503"})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  EXPECT_EQ(whole.status, 503) << whole.body;
+  EXPECT_EQ(worker.running, 0);
 }
 
 // Whatever the moment, what the dead process held falls apart in good order.

@@ -45,9 +45,10 @@ rt::Task<void> HandleGenerate(Services& services, Endpoint endpoint, net::HttpRe
     stream = answer.stream();
   }
   if (status) co_return;
-  services.metrics.CountFailed(model, endpoint, stream, status.error());
+  Error error = context.ForClient(std::move(status).error());
+  services.metrics.CountFailed(model, endpoint, stream, error);
   if (context.ClientGone()) services.metrics.CountDisconnect();
-  co_await TellError(context, responder, std::move(status).error());
+  co_await TellError(context, responder, std::move(error));
 }
 
 }  // namespace tandem::frontend

@@ -226,12 +226,14 @@ Result<wire::GenerateRequest> Resolve(const GenerateParams& params, const ModelA
   const int64_t room = max_model_len - prompt_tokens;
   if (room < 1)
     return too_long("input_tokens",
-                    fmt::format("the prompt has {} tokens; the model takes {} with at least one "
-                                "for the answer. Shorten the prompt",
-                                prompt_tokens, max_model_len));
+                    fmt::format("this model's maximum context length is {} tokens, with at least "
+                                "one for the answer, but the prompt has {}. Shorten the prompt",
+                                max_model_len, prompt_tokens));
   if (params.max_tokens && *params.max_tokens > max_model_len)
-    return too_long("max_tokens", fmt::format("max_tokens is {}; the model's context has {} tokens",
-                                              *params.max_tokens, max_model_len));
+    return too_long("max_tokens",
+                    fmt::format("this model's maximum context length is {} tokens, but max_tokens "
+                                "is {}. Ask for fewer",
+                                max_model_len, *params.max_tokens));
   wire::GenerateRequest out;
   TRY(ResolveSampling(params, assets, random_seed, out.sampling));
   out.n = static_cast<int32_t>(params.n);

@@ -64,7 +64,9 @@ Status RequestContext::ReadHeaders() {
 Status RequestContext::CheckContentType() const {
   const auto type = request_.headers.Find("content-type");
   if (!type || type->starts_with("application/json")) return {};
-  return FieldErr("content-type", "the content type is '{}'; send application/json",
+  return FieldErr("content-type",
+                  "the content type is '{}'; send application/json (with curl: add -H "
+                  "'content-type: application/json')",
                   type->substr(0, 100));
 }
 
@@ -72,9 +74,16 @@ net::HttpHeaders RequestContext::Headers(std::string content_type) const {
   return {{"content-type", std::move(content_type)}, {std::string(kIdHeader), id_}};
 }
 
-rt::Task<Status> RequestContext::RespondError(net::HttpResponder& responder, Error error) const {
+Error RequestContext::ForClient(Error error) const {
+  if (error.code == Code::kCancelled && Stopping())
+    return {Code::kUnavailable, "the server is stopping; send the request again in a moment", {}};
   // A worker that was lost is, to the client, a service that is not there right now.
   if (error.code == Code::kConnectionLost) error.code = Code::kUnavailable;
+  return error;
+}
+
+rt::Task<Status> RequestContext::RespondError(net::HttpResponder& responder, Error error) const {
+  error = ForClient(std::move(error));
   const int status = StatusOf(error, services_.options.overload_status);
   net::HttpHeaders headers = Headers("application/json");
   if (error.code == Code::kOverloaded || error.code == Code::kUnavailable)

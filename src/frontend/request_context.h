@@ -32,7 +32,10 @@ class RequestContext {
   MonoTime deadline() const { return deadline_; }
   // Fires when the client goes away, at the deadline, or when the server stops.
   rt::CancelToken token() const { return cancel_.Token(); }
-  bool ClientGone() const { return request_.cancel.Cancelled(); }
+  // False when the server stops: then the client still waits.
+  bool ClientGone() const { return request_.cancel.Cancelled() && !Stopping(); }
+  // The error as the client should see it.
+  Error ForClient(Error error) const;
 
   net::HttpHeaders Headers(std::string content_type) const;
   // Answers with the error, as the status it deserves.
@@ -40,6 +43,8 @@ class RequestContext {
   rt::Task<Status> RespondJson(net::HttpResponder& responder, std::string body) const;
 
  private:
+  bool Stopping() const { return request_.server_stops.Cancelled(); }
+
   Services& services_;
   const net::HttpRequest& request_;
   const MonoTime begin_;

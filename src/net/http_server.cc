@@ -105,8 +105,9 @@ struct HttpServer::Impl {
   std::list<Connection> connections;
   size_t active = 0;
   bool stopping = false;
-  rt::WaitList quiet;   // woken when a connection ends or becomes idle
-  rt::TaskScope scope;  // last: its tasks use everything above
+  rt::CancelSource drained;  // fires once running requests have had their time
+  rt::WaitList quiet;        // woken when a connection ends or becomes idle
+  rt::TaskScope scope;       // last: its tasks use everything above
 };
 
 HttpServer::HttpServer(rt::Runtime& runtime, std::unique_ptr<rt::Listener> listener,
@@ -128,6 +129,7 @@ rt::Task<void> HttpServer::Stop(Duration drain) {
   for (auto& c : impl.connections)
     if (!c.busy) c.stop.Cancel();
   co_await impl.AwaitEnds(drain);
+  impl.drained.Cancel();
   for (auto& c : impl.connections) c.stop.Cancel();
   impl.scope.Cancel();
   co_await impl.AwaitEnds(kFarewell);
@@ -288,6 +290,7 @@ rt::Task<bool> HttpServer::Impl::Answer(Connection& c, HttpParser& parser) {
 
   rt::CancelSource gone(c.stop.Token());
   request.cancel = gone.Token();
+  request.server_stops = drained.Token();
   const auto cancel = [&gone] {
     gone.Cancel({Code::kCancelled, "the client closed the connection", {}});
   };

@@ -38,6 +38,9 @@ struct HttpRequest {
   // Fires when the client disconnects (noticed also while nothing is written) or is cut off. A
   // client that only half-closed still gets its answer: see docs/http-api.md.
   rt::CancelToken cancel;
+  // Fires before `cancel` when a stopping server's drain time is over: the client still waits, and
+  // may be told so.
+  rt::CancelToken server_stops;
 };
 
 // How a handler answers: Respond once, or StartStream, Write..., Finish. A failed Status means that
