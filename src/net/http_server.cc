@@ -8,6 +8,7 @@
 #include "net/http_parser.h"
 #include "net/http_writer.h"
 #include "net/request_head.h"
+#include "rt/moving_timer.h"
 #include "rt/scope.h"
 #include "wire/json_writer.h"
 
@@ -71,11 +72,20 @@ class Counted {
 struct HttpServer::Impl {
   // One client connection, from accept to close.
   struct Connection {
+    Connection(rt::Runtime& runtime, std::unique_ptr<rt::Stream> s, const rt::CancelToken& server)
+        : stream(std::move(s)),
+          peer(stream->PeerName()),
+          stop(server),
+          reading(stop.Token()),
+          timeout(runtime, [this] { reading.Cancel({Code::kDeadlineExceeded, "timed out", {}}); }) {
+    }
     std::unique_ptr<rt::Stream> stream;
-    std::string peer;
-    rt::CancelSource stop;  // closes the connection wherever it waits
-    std::string doing;      // the latest request, for the log
-    bool busy = false;      // between the first byte of a request and the end of its answer
+    const std::string peer;
+    rt::CancelSource stop;     // closes the connection wherever it waits
+    rt::CancelSource reading;  // what it waited for did not come in time
+    rt::MovingTimer timeout;
+    std::string doing;  // the latest request, for the log
+    bool busy = false;  // between the first byte of a request and the end of its answer
     std::vector<std::byte> unparsed;  // bytes of the next request that came with this one
   };
 
@@ -160,15 +170,8 @@ rt::Task<void> HttpServer::Impl::AcceptLoop() {
       if (!co_await runtime.Sleep(std::chrono::milliseconds(20), scope.Token())) co_return;
       continue;
     }
-    connections.push_back({.stream = *std::move(accepted),
-                           .peer = {},
-                           .stop = rt::CancelSource(scope.Token()),
-                           .doing = {},
-                           .busy = false,
-                           .unparsed = {}});
-    const auto self = std::prev(connections.end());
-    self->peer = self->stream->PeerName();
-    scope.Spawn(Serve(self));
+    connections.emplace_back(runtime, *std::move(accepted), scope.Token());
+    scope.Spawn(Serve(std::prev(connections.end())));
   }
 }
 
@@ -225,14 +228,8 @@ rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) 
   std::vector<std::byte> held = std::move(c.unparsed);  // bytes that the parser wants again
   c.unparsed.clear();
 
-  rt::CancelSource timeout(c.stop.Token());
-  std::unique_ptr<rt::Timer> timer;
-  const auto arm = [&](Duration d) {
-    timer = runtime.RunAt(runtime.Now() + d, [&timeout] {
-      timeout.Cancel({Code::kDeadlineExceeded, "timed out", {}});
-    });
-  };
-  arm(held.empty() ? options.idle_timeout : options.header_timeout);
+  const rt::CancelToken timeout = c.reading.Token();
+  c.timeout.SetIn(held.empty() ? options.idle_timeout : options.header_timeout);
   bool body_phase = false;
   bool first = true;
   for (;;) {
@@ -242,11 +239,11 @@ rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) 
         body_phase = true;
         const auto refusal = CheckRequestHead(parser.headers(), parser.IsHttp11());
         if (refusal.status != 0) co_return co_await Refuse(c, refusal);
-        arm(options.body_timeout);
+        c.timeout.SetIn(options.body_timeout);
         parser.ContinueWithBody();
         if (parser.ExpectsContinue()) {
           static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-          if (!co_await c.stream->Write(std::as_bytes(std::span(kContinue)), timeout.Token()))
+          if (!co_await c.stream->Write(std::as_bytes(std::span(kContinue)), timeout))
             co_return false;
         }
         used += parser.Feed(std::span(held).subspan(used));
@@ -260,18 +257,19 @@ rt::Task<bool> HttpServer::Impl::ReadRequest(Connection& c, HttpParser& parser) 
       large.resize(kLarge);
       into = large;
     }
-    const auto n = co_await c.stream->Read(into, timeout.Token());
+    const auto n = co_await c.stream->Read(into, timeout);
     if (!n && n.error().code == Code::kDeadlineExceeded && c.busy)
       co_return co_await Refuse(c, {408, "the request did not arrive in time"});
     if (!n || *n == 0) co_return false;
     if (!c.busy) {
       c.busy = true;
-      arm(options.header_timeout);
+      c.timeout.SetIn(options.header_timeout);
     }
     first = false;
     held.insert(held.end(), into.begin(), into.begin() + static_cast<std::ptrdiff_t>(*n));
   }
   c.busy = true;
+  c.timeout.Stop();
   c.unparsed = std::move(held);
   co_return true;
 }
@@ -312,7 +310,7 @@ rt::Task<bool> HttpServer::Impl::Answer(Connection& c, HttpParser& parser) {
     std::string body = ErrorBody(500, "the server gave no answer to this request");
     static_cast<void>(co_await writer.Respond(500, std::move(headers), std::move(body)));
   }
-  co_await writer.Drain();
+  if (!writer.Drained()) co_await writer.Drain();
   co_return writer.Finished() && writer.KeepAlive() && (parser.IsHttp11() || !stopping);
 }
 

@@ -8,6 +8,8 @@
 namespace tandem::net {
 namespace {
 
+constexpr size_t kRoomForHead = 128;  // status line, date, connection
+
 // Beyond this much unsent, Write waits for the client.
 constexpr size_t kUnsentAtMost = 256u << 10;
 
@@ -37,10 +39,20 @@ Status HttpWriter::Gone() const {
   return Err(Code::kConnectionLost, "the client closed the connection");
 }
 
-void HttpWriter::AppendHead(int status, const HttpHeaders& headers, std::string_view framing) {
+void HttpWriter::AppendHead(int status, const HttpHeaders& headers, std::string_view framing,
+                            size_t room) {
   started_ = true;
-  fmt::format_to(std::back_inserter(pending_), "HTTP/1.1 {} {}\r\ndate: {}\r\n{}", status,
-                 HttpReason(status), HttpDate(scope_.runtime().UnixMillis()), framing);
+  size_t size = framing.size() + kRoomForHead;
+  for (const auto& [name, value] : headers.fields()) size += name.size() + value.size() + 4;
+  pending_.reserve(pending_.size() + size + room);
+  pending_ += "HTTP/1.1 ";
+  pending_ += fmt::format_int(status).c_str();
+  pending_ += ' ';
+  pending_ += HttpReason(status);
+  pending_ += "\r\ndate: ";
+  pending_ += HttpDate(scope_.runtime().UnixMillis());
+  pending_ += "\r\n";
+  pending_ += framing;
   if (!options_.keep_alive)
     pending_ += "connection: close\r\n";
   else if (!options_.http11)
@@ -48,8 +60,11 @@ void HttpWriter::AppendHead(int status, const HttpHeaders& headers, std::string_
   for (const auto& [name, value] : headers.fields()) {
     pending_ += name;
     pending_ += ": ";
+    const size_t start = pending_.size();
+    pending_ += value;
     // A line break inside a value would let its origin write headers of its own.
-    for (const char c : value) pending_.push_back(c == '\r' || c == '\n' ? ' ' : c);
+    for (size_t i = start; i < pending_.size(); ++i)
+      if (pending_[i] == '\r' || pending_[i] == '\n') pending_[i] = ' ';
     pending_ += "\r\n";
   }
   pending_ += "\r\n";
@@ -57,11 +72,14 @@ void HttpWriter::AppendHead(int status, const HttpHeaders& headers, std::string_
 
 rt::Task<Status> HttpWriter::Respond(int status, HttpHeaders headers, std::string body) {
   CHECK(!started_);
-  AppendHead(status, headers, fmt::format("content-length: {}\r\n", body.size()));
+  std::string framing = "content-length: ";
+  framing += fmt::format_int(body.size()).c_str();
+  framing += "\r\n";
+  AppendHead(status, headers, framing, body.size());
   if (!options_.head_only) pending_ += body;
   finished_ = true;
-  FlushSoon();
-  co_await Drain();
+  FlushNow();
+  if (flushing_) co_await Drain();
   if (broken_) co_return Gone();
   co_return Status();
 }
@@ -94,8 +112,8 @@ rt::Task<Status> HttpWriter::Finish() {
   CHECK(started_ && !finished_);
   finished_ = true;
   if (chunked_ && !options_.head_only) pending_ += "0\r\n\r\n";
-  FlushSoon();
-  co_await Drain();
+  FlushNow();
+  if (flushing_) co_await Drain();
   if (broken_) co_return Gone();
   co_return Status();
 }
@@ -115,10 +133,27 @@ rt::Task<void> HttpWriter::Drain() {
   }
 }
 
+void HttpWriter::FlushNow() {
+  if (flushing_ || broken_ || pending_.empty()) return;
+  const auto sent = stream_.TryWrite(std::as_bytes(std::span(pending_)));
+  if (!sent) return CutOff();
+  if (*sent == pending_.size())
+    pending_.clear();
+  else
+    pending_.erase(0, *sent);
+  FlushSoon();
+}
+
 void HttpWriter::FlushSoon() {
   if (flushing_ || broken_ || pending_.empty()) return;
   flushing_ = true;
   scope_.Spawn(Flush());
+}
+
+void HttpWriter::CutOff() {
+  broken_ = true;
+  pending_.clear();
+  cut_off_();
 }
 
 rt::Task<void> HttpWriter::Flush() {
@@ -126,18 +161,19 @@ rt::Task<void> HttpWriter::Flush() {
   while (!pending_.empty() && !broken_) {
     sending.clear();
     sending.swap(pending_);
-    rt::CancelSource timeout;
-    const auto timer =
-        scope_.runtime().RunAt(scope_.runtime().Now() + options_.write_timeout, [&timeout] {
-          timeout.Cancel({Code::kDeadlineExceeded, "the client does not read its answer", {}});
-        });
-    const Status written =
-        co_await stream_.Write(std::as_bytes(std::span(sending)), timeout.Token());
-    if (!written) {
-      broken_ = true;
-      pending_.clear();
-      cut_off_();
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(sending));
+    // Nearly always the socket takes all of it, and nothing has to be timed.
+    const auto sent = stream_.TryWrite(bytes);
+    Status written = sent ? Status() : std::unexpected(sent.error());
+    if (sent && *sent < bytes.size()) {
+      rt::CancelSource timeout;
+      const auto timer =
+          scope_.runtime().RunAt(scope_.runtime().Now() + options_.write_timeout, [&timeout] {
+            timeout.Cancel({Code::kDeadlineExceeded, "the client does not read its answer", {}});
+          });
+      written = co_await stream_.Write(bytes.subspan(*sent), timeout.Token());
     }
+    if (!written) CutOff();
     progress_.WakeAll();
   }
   flushing_ = false;

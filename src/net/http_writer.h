@@ -38,12 +38,18 @@ class HttpWriter final : public HttpResponder {
   bool Finished() const { return finished_; }
   // Whether another request may follow on this connection.
   bool KeepAlive() const { return options_.keep_alive && !broken_; }
+  bool Drained() const { return !flushing_; }
   // Waits until everything is sent or the connection is broken, and no flush runs any more.
   rt::Task<void> Drain();
 
  private:
-  void AppendHead(int status, const HttpHeaders& headers, std::string_view framing);
+  // `room`: bytes that will follow.
+  void AppendHead(int status, const HttpHeaders& headers, std::string_view framing,
+                  size_t room = 0);
+  // Sends what the socket takes at once; a flush sends the rest.
+  void FlushNow();
   void FlushSoon();
+  void CutOff();
   rt::Task<void> Flush();
   Status Gone() const;
 

@@ -103,7 +103,10 @@ rt::Task<void> RpcConnection::WriteLoop() {
       continue;
     }
     writing_.swap(out_);
-    const Status status = co_await stream_->Write(writing_);
+    const auto sent = stream_->TryWrite(writing_);
+    Status status = sent ? Status() : std::unexpected(sent.error());
+    if (sent && *sent < writing_.size())
+      status = co_await stream_->Write(std::span<const std::byte>(writing_).subspan(*sent));
     if (writing_.capacity() > kKeptCapacity) {
       writing_ = {};
     } else {

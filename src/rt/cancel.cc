@@ -1,6 +1,5 @@
 #include "rt/cancel.h"
 
-#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -12,50 +11,60 @@ namespace internal {
 struct CancelState {
   bool cancelled = false;
   Error reason;
-  uint64_t next_id = 1;
-  std::map<uint64_t, std::function<void()>> callbacks;  // in order of registration
+  CancelLink hooks;  // ring, in order of registration; each keeps this state alive
+
+  void Append(CancelHook& hook) {
+    hook.previous = hooks.previous;
+    hook.next = &hooks;
+    hook.previous->next = hook.next->previous = &hook;
+  }
+  CancelHook& First() { return static_cast<CancelHook&>(*hooks.next); }
+  static void TakeOut(CancelHook& hook) {
+    hook.previous->next = hook.next;
+    hook.next->previous = hook.previous;
+    hook.previous = hook.next = &hook;
+  }
+  // Takes the state by value: a callback may destroy the source.
+  static void Fire(std::shared_ptr<CancelState> state, Error reason);
 };
 
-}  // namespace internal
-
-namespace {
-
-// Takes the state by value: a callback may destroy the source.
-void Fire(std::shared_ptr<internal::CancelState> state, Error reason) {
+void CancelState::Fire(std::shared_ptr<CancelState> state, Error reason) {
   if (state->cancelled) return;
   state->cancelled = true;
   state->reason = std::move(reason);
   // A callback may unregister others, so each is taken out just before it runs.
-  while (!state->callbacks.empty()) {
-    const auto callback = std::move(state->callbacks.extract(state->callbacks.begin()).mapped());
+  while (state->hooks.next != &state->hooks) {
+    CancelHook& hook = state->First();
+    TakeOut(hook);
+    const auto callback = std::move(hook.callback_);
+    if (hook.child_ != nullptr)
+      Fire(std::move(hook.child_), state->reason);
+    else
+      callback();
+  }
+}
+
+}  // namespace internal
+
+void CancelHook::Set(const CancelToken& token, std::function<void()> callback) {
+  Reset();
+  if (token.state_ == nullptr) return;
+  if (token.state_->cancelled) {
     callback();
+    return;
   }
+  state_ = token.state_;
+  callback_ = std::move(callback);
+  state_->Append(*this);
 }
 
-}  // namespace
-
-CancelRegistration::CancelRegistration(std::shared_ptr<internal::CancelState> state, uint64_t id)
-    : state_(std::move(state)), id_(id) {}
-
-CancelRegistration::CancelRegistration(CancelRegistration&& other) noexcept
-    : state_(std::move(other.state_)), id_(std::exchange(other.id_, 0)) {}
-
-CancelRegistration& CancelRegistration::operator=(CancelRegistration&& other) noexcept {
-  if (this != &other) {
-    Reset();
-    state_ = std::move(other.state_);
-    id_ = std::exchange(other.id_, 0);
-  }
-  return *this;
-}
-
-CancelRegistration::~CancelRegistration() { Reset(); }
-
-void CancelRegistration::Reset() {
+void CancelHook::Reset() {
   if (state_ == nullptr) return;
-  // The callback is destroyed after it left the map: its captures may reach back into the map.
-  const auto removed = state_->callbacks.extract(id_);
-  state_.reset();
+  internal::CancelState::TakeOut(*this);
+  // What the callback holds is let go when it is out of the ring: its captures may reach back.
+  const auto state = std::move(state_);
+  const auto callback = std::exchange(callback_, nullptr);
+  const auto child = std::move(child_);
 }
 
 CancelToken::CancelToken(std::shared_ptr<internal::CancelState> state) : state_(std::move(state)) {}
@@ -73,19 +82,27 @@ CancelRegistration CancelToken::OnCancel(std::function<void()> callback) const {
     callback();
     return {};
   }
-  const uint64_t id = state_->next_id++;
-  state_->callbacks.emplace(id, std::move(callback));
-  return CancelRegistration(state_, id);
+  auto hook = std::make_unique<CancelHook>();
+  hook->Set(*this, std::move(callback));
+  return CancelRegistration(std::move(hook));
 }
 
 CancelSource::CancelSource() : state_(std::make_shared<internal::CancelState>()) {}
 
 CancelSource::CancelSource(const CancelToken& parent) : CancelSource() {
-  parent_ = parent.OnCancel([state = state_, parent] { Fire(state, parent.Reason()); });
+  if (parent.state_ == nullptr) return;
+  if (parent.state_->cancelled) {
+    internal::CancelState::Fire(state_, parent.state_->reason);
+    return;
+  }
+  parent_.hook_ = std::make_unique<CancelHook>();
+  parent_.hook_->state_ = parent.state_;
+  parent_.hook_->child_ = state_;
+  parent.state_->Append(*parent_.hook_);
 }
 
 CancelToken CancelSource::Token() const { return CancelToken(state_); }
 
-void CancelSource::Cancel(Error reason) { Fire(state_, std::move(reason)); }
+void CancelSource::Cancel(Error reason) { internal::CancelState::Fire(state_, std::move(reason)); }
 
 }  // namespace tandem::rt

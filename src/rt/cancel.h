@@ -10,24 +10,53 @@
 
 namespace tandem::rt {
 
-namespace internal {
-struct CancelState;
-}
+class CancelToken;
+class CancelSource;
 
-// Unregisters its callback when destroyed. Movable. Safe to outlive the source.
+namespace internal {
+
+struct CancelState;
+
+// Place in a source's ring of callbacks; alone while it is in none.
+struct CancelLink {
+  CancelLink* previous = this;
+  CancelLink* next = this;
+};
+
+}  // namespace internal
+
+// A callback at a source, for as long as it lives where it is. Safe to outlive the source.
+class CancelHook : private internal::CancelLink {
+ public:
+  CancelHook() = default;
+  ~CancelHook() { Reset(); }
+  CancelHook(const CancelHook&) = delete;
+  CancelHook& operator=(const CancelHook&) = delete;
+
+  // Runs `callback` once when the token's source fires; at once if it already has. Replaces what
+  // was set before.
+  void Set(const CancelToken& token, std::function<void()> callback);
+  void Reset();
+
+ private:
+  friend class CancelSource;
+  friend struct internal::CancelState;
+  std::shared_ptr<internal::CancelState> state_;
+  // One of the two.
+  std::function<void()> callback_;
+  std::shared_ptr<internal::CancelState> child_;
+};
+
+// A movable CancelHook. Unregisters its callback when destroyed.
 class CancelRegistration {
  public:
   CancelRegistration() = default;
-  CancelRegistration(CancelRegistration&&) noexcept;
-  CancelRegistration& operator=(CancelRegistration&&) noexcept;
-  ~CancelRegistration();
 
  private:
   friend class CancelToken;
-  CancelRegistration(std::shared_ptr<internal::CancelState> state, uint64_t id);
-  void Reset();
-  std::shared_ptr<internal::CancelState> state_;
-  uint64_t id_ = 0;
+  friend class CancelSource;
+  explicit CancelRegistration(std::unique_ptr<CancelHook> hook) : hook_(std::move(hook)) {}
+  std::unique_ptr<CancelHook> hook_;
 };
 
 // A copyable view of a source. A default token is never cancelled.
@@ -42,8 +71,9 @@ class CancelToken {
 
  private:
   friend class CancelSource;
+  friend class CancelHook;
   explicit CancelToken(std::shared_ptr<internal::CancelState> state);
-  // Shared: tokens, registrations and the source end in no fixed order.
+  // Shared: tokens, hooks and the source end in no fixed order.
   std::shared_ptr<internal::CancelState> state_;
 };
 

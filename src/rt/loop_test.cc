@@ -1,13 +1,17 @@
 // Tasks, timers and waits, on both runtimes.
 #include <csignal>
+#include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "rt/channel.h"
 #include "rt/event.h"
+#include "rt/moving_timer.h"
 #include "rt/promise.h"
 #include "rt/scope.h"
 #include "rt/test_loops.h"
+#include "rt/timer_queue.h"
 #include "rt/yield.h"
 
 namespace tandem::rt {
@@ -47,6 +51,51 @@ TEST_P(Loop, SleepsEndInOrderOfTime) {
   Run(SleepInParallel(&runtime(), &order));
   EXPECT_EQ(order, "102030");
   EXPECT_GE(runtime().Now() - start, milliseconds(30));
+}
+
+Task<void> MoveTimer(Runtime* runtime, std::string* fired) {
+  const MonoTime start = runtime->Now();
+  MovingTimer timer(*runtime, [&] {
+    const bool late = runtime->Now() - start >= milliseconds(40);
+    *fired += late ? "L" : "e";
+  });
+  timer.Set(start + milliseconds(30));
+  timer.Set(start + milliseconds(10));  // earlier
+  timer.Set(start + milliseconds(40));  // and later again
+  co_await runtime->Sleep(milliseconds(60));
+  EXPECT_EQ(*fired, "L");
+  timer.SetIn(milliseconds(5));
+  timer.Stop();
+  co_await runtime->Sleep(milliseconds(15));
+  EXPECT_EQ(*fired, "L");
+  timer.SetIn(milliseconds(5));
+  co_await runtime->Sleep(milliseconds(15));
+  EXPECT_EQ(*fired, "LL");
+  timer.SetIn(milliseconds(5));  // ends with the timer
+}
+
+TEST_P(Loop, AMovingTimerFiresAtItsLatestTime) {
+  std::string fired;
+  Run(MoveTimer(&runtime(), &fired));
+}
+
+TEST(TimerQueue, RunsByTimeThenByOrderWhateverLeaves) {
+  TimerQueue queue;
+  uint64_t draw = 1;
+  const auto next = [&draw] { return draw = draw * 6364136223846793005 + 1442695040888963407; };
+  std::multimap<std::pair<MonoTime, int>, std::unique_ptr<Timer>> left;
+  std::vector<int> ran;
+  for (int i = 0; i < 2000; ++i) {
+    const MonoTime when{milliseconds((next() >> 33) % 50)};
+    left.emplace(std::pair(when, i), queue.Add(when, [&ran, i] { ran.push_back(i); }));
+    if ((next() >> 33) % 3 == 0)
+      left.erase(std::next(left.begin(), static_cast<int>((next() >> 33) % left.size())));
+  }
+  std::vector<int> expected;
+  for (const auto& [key, timer] : left) expected.push_back(key.second);
+  while (auto work = queue.PopDue(MonoTime(milliseconds(50)))) (*work)();
+  EXPECT_EQ(ran, expected);
+  EXPECT_EQ(queue.Earliest(), kNever);
 }
 
 Task<void> SleepCancelled(Runtime* runtime, Status* result) {

@@ -66,6 +66,27 @@ class Socket : public std::enable_shared_from_this<Socket> {
     return false;
   }
 
+  // Sends what fits.
+  Result<size_t> Send(std::span<const std::byte> bytes) {
+    size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t count =
+          send(fd(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count >= 0) {
+        sent += static_cast<size_t>(count);
+        continue;
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      if (errno != EINTR)
+        return Err(Code::kConnectionLost, "the connection broke: {}", ErrnoText(errno));
+    }
+    return sent;
+  }
+
+  // The latest read took all that was there, so that asking again would be in vain.
+  void set_drained(bool drained) { drained_ = drained; }
+  bool TakeDrained() { return std::exchange(drained_, false); }
+
   // OK when it is worth trying again, or when closed: test closed() afterwards.
   WaitList::Awaiter Readable(CancelToken cancel) {
     reads_in_a_row_ = 0;
@@ -93,6 +114,7 @@ class Socket : public std::enable_shared_from_this<Socket> {
   bool read_armed_ = false;
   bool write_armed_ = false;
   int reads_in_a_row_ = 0;
+  bool drained_ = false;
   WaitList readable_;
   WaitList writable_;
 };
@@ -180,6 +202,11 @@ class RealStream final : public Stream {
     return WriteTo(socket_, bytes, std::move(cancel));
   }
 
+  Result<size_t> TryWrite(std::span<const std::byte> bytes) override {
+    if (socket_->closed()) return Err(Code::kConnectionLost, "the connection was closed");
+    return socket_->Send(bytes);
+  }
+
   void Close() override {
     if (watch_id_ != 0) watch_->Remove(std::exchange(watch_id_, 0), socket_->fd());
     socket_->Close();
@@ -224,8 +251,15 @@ class RealStream final : public Stream {
     if (!socket->MayReadAgain()) co_await Yield(runtime);
     while (!socket->closed()) {
       if (cancel.Cancelled()) co_return std::unexpected(cancel.Reason());
+      if (socket->TakeDrained()) {
+        CO_TRY(co_await socket->Readable(cancel));
+        continue;
+      }
       const ssize_t count = recv(socket->fd(), into.data(), into.size(), MSG_DONTWAIT);
-      if (count >= 0) co_return static_cast<size_t>(count);
+      if (count >= 0) {
+        socket->set_drained(count > 0 && static_cast<size_t>(count) < into.size());
+        co_return static_cast<size_t>(count);
+      }
       if (errno == EINTR) continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK)
         co_return Err(Code::kConnectionLost, "the connection broke: {}", ErrnoText(errno));
@@ -238,16 +272,9 @@ class RealStream final : public Stream {
                               CancelToken cancel) {
     while (!socket->closed()) {
       if (cancel.Cancelled()) co_return std::unexpected(cancel.Reason());
+      CO_TRY_ASSIGN(const size_t count, socket->Send(bytes));
+      bytes = bytes.subspan(count);
       if (bytes.empty()) co_return Status();
-      const ssize_t count =
-          send(socket->fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (count >= 0) {
-        bytes = bytes.subspan(static_cast<size_t>(count));
-        continue;
-      }
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK)
-        co_return Err(Code::kConnectionLost, "the connection broke: {}", ErrnoText(errno));
       CO_TRY(co_await socket->Writable(cancel));
     }
     co_return Err(Code::kConnectionLost, "the connection was closed");

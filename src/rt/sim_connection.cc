@@ -25,6 +25,9 @@ class SimStream final : public Stream {
   Task<Status> Write(std::span<const std::byte> bytes, CancelToken cancel) override {
     return SimConnection::Write(connection_, end_, bytes, std::move(cancel));
   }
+  Result<size_t> TryWrite(std::span<const std::byte> bytes) override {
+    return connection_->TryWrite(end_, bytes);
+  }
   void Close() override { connection_->Close(end_); }
   void EndWrites() override { connection_->EndWrites(end_); }
   CancelRegistration OnPeerGone(std::function<void()> callback) override {
@@ -107,19 +110,26 @@ Task<Status> SimConnection::Write(std::shared_ptr<SimConnection> self, int end,
                                   std::span<const std::byte> bytes, CancelToken cancel) {
   End& mine = self->At(end);
   for (;;) {
-    if (mine.closed) co_return Lost("the connection was closed");
-    if (cancel.Cancelled()) co_return std::unexpected(cancel.Reason());
-    if (mine.broken) co_return Lost("the connection was reset");
-    if (bytes.empty()) co_return Status();
-    const size_t count = std::min(bytes.size(), self->RoomFor(self->Other(end)));
-    if (count == 0) {
-      CO_TRY(co_await mine.writable.Wait(cancel));
-      continue;
-    }
-    const auto piece = bytes.first(count);
-    self->Send(end, std::vector<std::byte>(piece.begin(), piece.end()));
+    if (!mine.closed && cancel.Cancelled()) co_return std::unexpected(cancel.Reason());
+    CO_TRY_ASSIGN(const size_t count, self->TryWrite(end, bytes));
     bytes = bytes.subspan(count);
+    if (bytes.empty()) co_return Status();
+    CO_TRY(co_await mine.writable.Wait(cancel));
   }
+}
+
+Result<size_t> SimConnection::TryWrite(int end, std::span<const std::byte> bytes) {
+  if (At(end).closed) return Lost("the connection was closed");
+  if (At(end).broken) return Lost("the connection was reset");
+  size_t sent = 0;
+  while (sent < bytes.size()) {
+    const size_t count = std::min(bytes.size() - sent, RoomFor(Other(end)));
+    if (count == 0) break;
+    const auto piece = bytes.subspan(sent, count);
+    Send(end, std::vector<std::byte>(piece.begin(), piece.end()));
+    sent += count;
+  }
+  return sent;
 }
 
 void SimConnection::Send(int from, std::vector<std::byte> bytes) {

@@ -29,6 +29,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
                                    std::span<std::byte> into, CancelToken cancel);
   static Task<Status> Write(std::shared_ptr<SimConnection> self, int end,
                             std::span<const std::byte> bytes, CancelToken cancel);
+  Result<size_t> TryWrite(int end, std::span<const std::byte> bytes);
   void Close(int end);
   void EndWrites(int end);
   CancelRegistration OnPeerGone(int end, std::function<void()> callback);

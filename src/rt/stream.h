@@ -32,6 +32,8 @@ class Stream {
   virtual Task<Result<size_t>> Read(std::span<std::byte> into, CancelToken cancel = {}) = 0;
   // Writes all bytes, or fails. The bytes must stay valid until it is done.
   virtual Task<Status> Write(std::span<const std::byte> bytes, CancelToken cancel = {}) = 0;
+  // Writes what fits without waiting and returns its size, 0 to bytes.size(). Not during a Write.
+  virtual Result<size_t> TryWrite(std::span<const std::byte> bytes) = 0;
   // Ends the connection both ways; pending reads and writes fail with kConnectionLost.
   virtual void Close() = 0;
   // Half-closes: after what was written the peer reads the end of the stream; reading goes on.

@@ -4,10 +4,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "base/time.h"
 #include "rt/runtime.h"
@@ -24,14 +23,11 @@ class TimerQueue {
   std::optional<std::function<void()>> PopDue(MonoTime now);
 
  private:
-  using Key = std::pair<MonoTime, uint64_t>;
-  struct State {
-    uint64_t next_id = 1;
-    std::map<Key, std::function<void()>> timers;
-  };
   class Handle;
+  struct Heap;
   // Shared: handles and the queue end in no fixed order.
-  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::shared_ptr<Heap> heap_ = MakeHeap();
+  static std::shared_ptr<Heap> MakeHeap();
 };
 
 }  // namespace tandem::rt

@@ -47,7 +47,7 @@ void WaitList::Awaiter::Wake(State state) {
 
 WaitList::Awaiter::~Awaiter() {
   if (state_ == State::kIdle) return;
-  registration_ = {};
+  hook_.Reset();
   WaitList* const list = std::exchange(list_, nullptr);
   if (list != nullptr) list->Remove(this);
   if (state_ == State::kWaiting) return;
@@ -60,7 +60,7 @@ void WaitList::Awaiter::await_suspend(std::coroutine_handle<> handle) {
   runtime_ = list_->runtime_;
   state_ = State::kWaiting;
   list_->Append(this);
-  registration_ = cancel_.OnCancel([this] {
+  hook_.Set(cancel_, [this] {
     if (state_ == State::kWaiting) Wake(State::kCancelled);
   });
 }
@@ -68,7 +68,7 @@ void WaitList::Awaiter::await_suspend(std::coroutine_handle<> handle) {
 Status WaitList::Awaiter::await_resume() {
   if (state_ == State::kIdle) return std::unexpected(cancel_.Reason());
   const State state = std::exchange(state_, State::kIdle);
-  registration_ = {};
+  hook_.Reset();
   if (list_ != nullptr) list_->Remove(this);
   if (state == State::kCancelled) return std::unexpected(cancel_.Reason());
   return Status();

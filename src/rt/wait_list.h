@@ -58,7 +58,7 @@ class [[nodiscard]] WaitList::Awaiter {
 
   WaitList* list_;
   CancelToken cancel_;
-  CancelRegistration registration_;
+  CancelHook hook_;
   Runtime* runtime_ = nullptr;
   std::coroutine_handle<> handle_;
   State state_ = State::kIdle;
