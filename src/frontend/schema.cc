@@ -43,7 +43,7 @@ Result<bool> ReadBool(const Json& value, std::string_view name) {
 
 Result<int64_t> ReadInt(const Json& value, std::string_view name, int64_t min, int64_t max) {
   if (value.type() == Json::Type::kUint)
-    return FieldErr(name, "{} is {}, out of range: send an integer from {} to {} (64 bits)", name,
+    return FieldErr(name, "{} is {}, out of range: send an integer from {} to {}", name,
                     value.AsUint(), min, max);
   if (!value.IsInt()) return WrongType(name, "an integer", value);
   const int64_t v = value.AsInt();
