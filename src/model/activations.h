@@ -17,7 +17,9 @@ class Activations {
   }
 
   Activations() = default;
+  // `memory` holds Bytes(rows, width), or is null while its size is still being counted.
   Activations(std::byte* memory, size_t rows, size_t width) {
+    if (memory == nullptr) return;
     const auto take = [&memory](size_t bytes) {
       std::byte* part = memory;
       memory += (bytes + kAlign - 1) / kAlign * kAlign;

@@ -21,13 +21,13 @@ size_t ElementBytes(KvDtype dtype) { return dtype == KvDtype::kFloat16 ? 2 : 4; 
 
 int32_t SpansOf(int64_t keys) { return static_cast<int32_t>((keys + kSpanKeys - 1) / kSpanKeys); }
 
-// Hands out aligned parts of a block of memory.
+// Hands out aligned parts of a block of memory; without one (null) it only counts the bytes.
 class Carver {
  public:
   explicit Carver(std::byte* at) : at_(at) {}
   template <class T>
   T* Take(size_t count) {
-    auto* result = reinterpret_cast<T*>(at_ + used_);
+    T* result = at_ == nullptr ? nullptr : reinterpret_cast<T*>(at_ + used_);
     used_ += (count * sizeof(T) + 63) / 64 * 64;
     return result;
   }

@@ -12,11 +12,12 @@ namespace {
 // Up to this many rows each thread makes all activations for itself: cheaper than a barrier.
 constexpr size_t kRowsForEach = 2;
 
+// Deals out pieces of a region; without one (null) it only counts the bytes.
 class Carver {
  public:
   explicit Carver(std::byte* at) : at_(at) {}
   std::byte* Take(size_t bytes) {
-    std::byte* result = at_ + used_;
+    std::byte* result = at_ == nullptr ? nullptr : at_ + used_;
     used_ += (bytes + 63) / 64 * 64;
     return result;
   }
