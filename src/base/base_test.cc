@@ -22,6 +22,13 @@ TEST(Hash, Sha256KnownAnswer) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Hash, NumbersHaveSixteenDigits) {
+  std::string out = "x";
+  AppendHex(0x0123456789abcdef, out);
+  AppendHex(7, out);
+  EXPECT_EQ(out, "x0123456789abcdef0000000000000007");
+}
+
 TEST(Metrics, RendersCountersGaugesAndHistograms) {
   Metrics metrics;
   metrics.GetCounter("requests_total", "Requests.", {{"model", "a\"b"}}).Add(3);

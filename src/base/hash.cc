@@ -47,6 +47,11 @@ std::string Hex(std::span<const uint8_t> bytes) {
   return out;
 }
 
+void AppendHex(uint64_t number, std::string& out) {
+  for (int shift = 60; shift >= 0; shift -= 4)
+    out.push_back("0123456789abcdef"[number >> shift & 15]);
+}
+
 uint64_t Xxh3(std::span<const std::byte> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }

@@ -17,6 +17,7 @@ using Digest = std::array<uint8_t, 32>;
 Digest Sha256(std::span<const std::byte> bytes);
 Digest Sha256(std::string_view text);
 std::string Hex(std::span<const uint8_t> bytes);
+void AppendHex(uint64_t number, std::string& out);  // 16 digits, as Hex writes them
 uint64_t Xxh3(std::span<const std::byte> bytes, uint64_t seed = 0);
 
 // SHA-256 of bytes that arrive in pieces.

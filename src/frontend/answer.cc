@@ -92,7 +92,10 @@ rt::Task<Status> Answer::Prepare() {
   metrics_->inflight.Add(1);
   metrics_->active.Add(1);
   metrics_->queued.Add(1);
-  CO_TRY_ASSIGN(assets_, co_await services_.assets.Get(group->card, context_.token()));
+  assets_ = services_.assets.Find(group->card);
+  if (assets_ == nullptr) {
+    CO_TRY_ASSIGN(assets_, co_await services_.assets.Get(group->card, context_.token()));
+  }
 
   Result<std::vector<std::vector<TokenId>>> prompts = Err(Code::kInternal, "no prompt was made");
   const auto make = [&] { prompts = MakePrompts(*assets_); };
@@ -164,7 +167,7 @@ Status Answer::StartRuns(std::vector<std::vector<TokenId>> prompts,
   }
   open_ = slots_.size();
   const std::string_view prefix = endpoint_ == Endpoint::kChat ? "chatcmpl-" : "cmpl-";
-  writer_.emplace(endpoint_, fmt::format("{}{}", prefix, context_.id()),
+  writer_.emplace(endpoint_, std::string(prefix).append(context_.id()),
                   services_.runtime.UnixMillis() / 1000, model_, params(), *assets_);
   return {};
 }

@@ -58,29 +58,30 @@ Result<ModelAssets> BuildAssets(std::string_view tokenizer, std::string_view cha
 AssetCache::AssetCache(router::Router& router, size_t max_bytes)
     : router_(router), max_bytes_(max_bytes), scope_(router.runtime()) {}
 
-std::string AssetCache::KeyOf(const wire::ModelCard& card) {
-  return fmt::format("{}/{}/{}", card.tokenizer_digest, card.template_digest,
-                     card.generation_config_digest);
+AssetCache::Key AssetCache::KeyOf(const wire::ModelCard& card) {
+  return {card.tokenizer_digest, card.template_digest, card.generation_config_digest};
+}
+
+Assets AssetCache::Find(const wire::ModelCard& card) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.key.tokenizer == card.tokenizer_digest &&
+           entry.key.chat_template == card.template_digest &&
+           entry.key.generation_config == card.generation_config_digest;
+  });
+  if (found == entries_.end()) return nullptr;
+  if (found != entries_.begin()) entries_.splice(entries_.begin(), entries_, found);
+  return entries_.front().assets;
 }
 
 rt::Task<Result<Assets>> AssetCache::Get(wire::ModelCard card, rt::CancelToken cancel) {
-  const std::string key = KeyOf(card);
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.key == key; });
-  if (found != entries_.end()) {
-    entries_.splice(entries_.begin(), entries_, found);
-    co_return entries_.front().assets;
-  }
-  const std::shared_ptr<Load> load = StartLoad(card, key);
+  if (Assets known = Find(card)) co_return known;
+  const std::shared_ptr<Load> load = StartLoad(card, KeyOf(card));
   CO_TRY(co_await load->done.Wait(cancel));
   co_return load->result;
 }
 
 void AssetCache::Prefetch(const wire::ModelCard& card) {
-  const std::string key = KeyOf(card);
-  if (std::none_of(entries_.begin(), entries_.end(),
-                   [&](const Entry& entry) { return entry.key == key; }))
-    StartLoad(card, key);
+  if (Find(card) == nullptr) StartLoad(card, KeyOf(card));
 }
 
 rt::Task<void> AssetCache::Stop() {
@@ -89,7 +90,7 @@ rt::Task<void> AssetCache::Stop() {
 }
 
 std::shared_ptr<AssetCache::Load> AssetCache::StartLoad(const wire::ModelCard& card,
-                                                        const std::string& key) {
+                                                        const Key& key) {
   std::shared_ptr<Load>& load = loads_[key];
   if (!load) {
     load = std::make_shared<Load>(router_.runtime());
@@ -98,8 +99,7 @@ std::shared_ptr<AssetCache::Load> AssetCache::StartLoad(const wire::ModelCard& c
   return load;
 }
 
-rt::Task<void> AssetCache::RunLoad(wire::ModelCard card, std::string key,
-                                   std::shared_ptr<Load> load) {
+rt::Task<void> AssetCache::RunLoad(wire::ModelCard card, Key key, std::shared_ptr<Load> load) {
   load->result = co_await Fetch(card);
   if (load->result) {
     Keep(key, *load->result);
@@ -135,7 +135,7 @@ rt::Task<Result<Assets>> AssetCache::Fetch(wire::ModelCard card) {
   co_return std::make_shared<const ModelAssets>(*std::move(built));
 }
 
-void AssetCache::Keep(const std::string& key, const Assets& assets) {
+void AssetCache::Keep(const Key& key, const Assets& assets) {
   entries_.push_front({key, assets});
   bytes_ += assets->bytes;
   // The newest stays, however large it is: it was bounded when it was fetched.

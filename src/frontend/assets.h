@@ -56,6 +56,8 @@ class AssetCache {
   // The router outlives the cache.
   AssetCache(router::Router& router, size_t max_bytes);
 
+  // What is there already; null otherwise.
+  Assets Find(const wire::ModelCard& card);
   // Waits for a load under way instead of starting another. The load goes on if the waiting
   // request is cancelled.
   rt::Task<Result<Assets>> Get(wire::ModelCard card, rt::CancelToken cancel);
@@ -70,23 +72,30 @@ class AssetCache {
     rt::Event done;
     Result<Assets> result = Err(Code::kInternal, "not loaded");
   };
+  // Digests.
+  struct Key {
+    std::string tokenizer;
+    std::string chat_template;
+    std::string generation_config;
+    auto operator<=>(const Key&) const = default;
+  };
   struct Entry {
-    std::string key;
+    Key key;
     Assets assets;
   };
 
-  static std::string KeyOf(const wire::ModelCard& card);
-  std::shared_ptr<Load> StartLoad(const wire::ModelCard& card, const std::string& key);
-  rt::Task<void> RunLoad(wire::ModelCard card, std::string key, std::shared_ptr<Load> load);
+  static Key KeyOf(const wire::ModelCard& card);
+  std::shared_ptr<Load> StartLoad(const wire::ModelCard& card, const Key& key);
+  rt::Task<void> RunLoad(wire::ModelCard card, Key key, std::shared_ptr<Load> load);
   rt::Task<Result<Assets>> Fetch(wire::ModelCard card);
   rt::Task<Result<std::string>> FetchNamed(std::string model, std::string digest, size_t max_bytes);
-  void Keep(const std::string& key, const Assets& assets);
+  void Keep(const Key& key, const Assets& assets);
 
   router::Router& router_;
   const size_t max_bytes_;
   size_t bytes_ = 0;
   std::list<Entry> entries_;  // most recently used first
-  std::map<std::string, std::shared_ptr<Load>> loads_;
+  std::map<Key, std::shared_ptr<Load>> loads_;
   rt::TaskScope scope_;
 };
 

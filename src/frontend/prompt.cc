@@ -56,7 +56,11 @@ Value MessageValue(const Json& message) {
   for (const Json::Member& member : message.AsObject()) {
     if (member.key == "content") {
       has_content = true;
-      out.Set(member.key, Value::String(JoinedText(member.value)));
+      static const Value kContent = Value::String("content");
+      out.Set(kContent, Value::String(JoinedText(member.value)));
+    } else if (member.key == "role") {
+      static const Value kRole = Value::String("role");
+      out.Set(kRole, ToValue(member.value));
     } else if (member.key == "tool_calls" && member.value.IsArray()) {
       std::vector<Value> calls;
       for (const Json& call : member.value.AsArray()) calls.push_back(ToolCallValue(call));
@@ -77,6 +81,7 @@ std::optional<std::string> TokenText(const text::Tokenizer& tokenizer, std::opti
 text::RenderInput MakeInput(const ModelAssets& assets, const ChatPrompt& prompt, int64_t now) {
   text::RenderInput input;
   std::vector<Value> messages;
+  messages.reserve(prompt.messages.AsArray().size());
   for (const Json& message : prompt.messages.AsArray()) messages.push_back(MessageValue(message));
   input.messages = Value::List(std::move(messages));
   input.tools = ToValue(prompt.tools);

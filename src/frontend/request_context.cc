@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/hash.h"
 #include "frontend/error_body.h"
 
 namespace tandem::frontend {
@@ -17,6 +18,14 @@ constexpr std::string_view kTimeoutHeader = "x-request-timeout-ms";
 bool IsPlainId(std::string_view id) {
   return !id.empty() && id.size() <= kMaxIdBytes &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string MakeId(rt::Runtime& runtime) {
+  std::string id;
+  id.reserve(32);
+  AppendHex(runtime.Random(), id);
+  AppendHex(runtime.Random(), id);
+  return id;
 }
 
 }  // namespace
@@ -32,7 +41,7 @@ RequestContext::RequestContext(Services& services, const net::HttpRequest& reque
       request_(request),
       begin_(services.runtime.Now()),
       deadline_(begin_ + services.options.request_timeout),
-      id_(fmt::format("{:016x}{:016x}", services.runtime.Random(), services.runtime.Random())),
+      id_(MakeId(services.runtime)),
       cancel_(request.cancel) {}
 
 Status RequestContext::ReadHeaders() {

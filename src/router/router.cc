@@ -66,7 +66,10 @@ void Router::SetOnChange(std::function<void()> on_change) {
 
 std::unique_ptr<Generation> Router::Generate(wire::GenerateRequest request, MonoTime deadline,
                                              rt::CancelToken cancel) {
-  request.request_id = fmt::format("{}-{:016x}", request.trace_id, runtime_.Random());
+  request.request_id.reserve(request.trace_id.size() + 17);
+  request.request_id = request.trace_id;
+  request.request_id.push_back('-');
+  AppendHex(runtime_.Random(), request.request_id);
   return std::make_unique<Generation>(*this, std::move(request), deadline, std::move(cancel));
 }
 

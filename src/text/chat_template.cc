@@ -12,10 +12,12 @@
 namespace tandem::text {
 namespace {
 
-using Variables = std::vector<std::pair<std::string, Value>>;
+// Names are views into the input.
+using Variables = std::vector<std::pair<std::string_view, Value>>;
 
 Variables VariablesOf(const RenderInput& input) {
   Variables variables;
+  variables.reserve(8 + input.kwargs.size());
   const auto token = [&](const char* name, const std::optional<std::string>& text) {
     if (text) variables.emplace_back(name, Value::String(*text));
   };
@@ -23,7 +25,7 @@ Variables VariablesOf(const RenderInput& input) {
   token("eos_token", input.eos_token);
   token("unk_token", input.unk_token);
   token("pad_token", input.pad_token);
-  variables.insert(variables.end(), input.kwargs.begin(), input.kwargs.end());
+  for (const auto& [name, value] : input.kwargs) variables.emplace_back(name, value);
   variables.emplace_back("messages", input.messages);
   variables.emplace_back("tools", input.tools);
   variables.emplace_back("documents", input.documents);

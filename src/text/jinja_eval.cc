@@ -1,5 +1,7 @@
 // Expressions.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "text/jinja_builtin.h"
 #include "text/jinja_interp.h"
@@ -94,12 +96,25 @@ Result<Value> Interp::EvalSign(const Expr& expr, Scope* scope) {
 }
 
 Result<Value> Interp::EvalArithmetic(const Expr& expr, Scope* scope) {
+  const auto plain = [](const Value& value) { return value.IsString() && !value.IsSafe(); };
   TRY_ASSIGN(Value left, Eval(*expr.parts[0], scope));
+  // A sum of plain strings grows one text: adding two at a time would copy all before them.
+  std::optional<std::string> text;
   for (size_t i = 0; i < expr.ops.size(); ++i) {
     TRY_ASSIGN(const Value right, Eval(*expr.parts[i + 1], scope));
     line_ = expr.line;
+    if (expr.ops[i] == Op::kAdd && (text || plain(left)) && plain(right)) {
+      TRY(Charge(right.AsString().size() + sizeof(Value)));
+      if (!text) text = left.AsString();
+      text->append(right.AsString());
+      continue;
+    }
+    if (text) {
+      TRY_ASSIGN(left, NewString(*std::exchange(text, std::nullopt)));
+    }
     TRY_ASSIGN(left, Arithmetic(expr.ops[i], left, right));
   }
+  if (text) return NewString(*std::move(text));
   return left;
 }
 

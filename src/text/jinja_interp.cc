@@ -48,7 +48,7 @@ NameId Interp::IdOf(std::string_view name) const {
   return static_cast<NameId>(found - program_.names.begin());
 }
 
-Result<std::string> Interp::Run(const std::vector<std::pair<std::string, Value>>& variables) {
+Result<std::string> Interp::Run(const std::vector<std::pair<std::string_view, Value>>& variables) {
   for (const Builtin& function : GlobalFunctions()) {
     const NameId id = IdOf(function.name);
     if (id >= program_.names.size()) continue;

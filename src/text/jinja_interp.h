@@ -32,7 +32,7 @@ class Interp {
   Interp(const Interp&) = delete;
   Interp& operator=(const Interp&) = delete;
 
-  Result<std::string> Run(const std::vector<std::pair<std::string, Value>>& variables);
+  Result<std::string> Run(const std::vector<std::pair<std::string_view, Value>>& variables);
 
   int64_t now() const { return now_; }
 

@@ -10,6 +10,9 @@ namespace tandem::wire {
 namespace {
 
 constexpr size_t kMaxNameBytes = 64;
+// Where requests are usually no longer; only a first guess.
+constexpr size_t kRoomForRequest = 400;
+constexpr size_t kRoomForToken = 3;
 
 template <class V>
 void Visit(V& v, auto& m)
@@ -324,7 +327,12 @@ Result<T> DecodeMessage(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Bytes Encode(const GenerateRequest& m) { return EncodeMessage(m); }
+Bytes Encode(const GenerateRequest& m) {
+  Bytes out;
+  out.reserve(kRoomForRequest + kRoomForToken * m.prompt.size() + m.kv_transfer_params.size());
+  Encoder(out).Write(m);
+  return out;
+}
 Bytes Encode(const GenerateItem& m) { return EncodeMessage(m); }
 Bytes Encode(const ArtifactRequest& m) { return EncodeMessage(m); }
 Bytes Encode(const ReleaseRequest& m) { return EncodeMessage(m); }

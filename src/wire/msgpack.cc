@@ -1,13 +1,17 @@
 #include "wire/msgpack.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
 
 namespace tandem::wire {
 
-void MsgpackWriter::PutBig(uint64_t v, int bytes) {
-  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) Put(static_cast<uint8_t>(v >> shift));
+void MsgpackWriter::Put(uint8_t tag, uint64_t v, int bytes) {
+  std::array<std::byte, 9> encoded;
+  encoded[0] = static_cast<std::byte>(tag);
+  for (int i = bytes; i > 0; --i, v >>= 8) encoded[static_cast<size_t>(i)] = std::byte(v & 0xff);
+  Append(encoded.data(), static_cast<size_t>(bytes) + 1);
 }
 
 void MsgpackWriter::Append(const void* data, size_t size) {
@@ -20,75 +24,55 @@ void MsgpackWriter::Int(int64_t v) {
   const auto bits = static_cast<uint64_t>(v);
   if (v >= -32) return Put(static_cast<uint8_t>(bits));
   if (v >= std::numeric_limits<int8_t>::min()) {
-    Put(0xd0);
-    return PutBig(bits, 1);
+    return Put(0xd0, bits, 1);
   }
   if (v >= std::numeric_limits<int16_t>::min()) {
-    Put(0xd1);
-    return PutBig(bits, 2);
+    return Put(0xd1, bits, 2);
   }
   if (v >= std::numeric_limits<int32_t>::min()) {
-    Put(0xd2);
-    return PutBig(bits, 4);
+    return Put(0xd2, bits, 4);
   }
-  Put(0xd3);
-  PutBig(bits, 8);
+  Put(0xd3, bits, 8);
 }
 
 void MsgpackWriter::Uint(uint64_t v) {
   if (v < 0x80) return Put(static_cast<uint8_t>(v));
   if (v <= 0xff) {
-    Put(0xcc);
-    return PutBig(v, 1);
+    return Put(0xcc, v, 1);
   }
   if (v <= 0xffff) {
-    Put(0xcd);
-    return PutBig(v, 2);
+    return Put(0xcd, v, 2);
   }
   if (v <= 0xffffffff) {
-    Put(0xce);
-    return PutBig(v, 4);
+    return Put(0xce, v, 4);
   }
-  Put(0xcf);
-  PutBig(v, 8);
+  Put(0xcf, v, 8);
 }
 
-void MsgpackWriter::Float(float v) {
-  Put(0xca);
-  PutBig(std::bit_cast<uint32_t>(v), 4);
-}
+void MsgpackWriter::Float(float v) { Put(0xca, std::bit_cast<uint32_t>(v), 4); }
 
-void MsgpackWriter::Double(double v) {
-  Put(0xcb);
-  PutBig(std::bit_cast<uint64_t>(v), 8);
-}
+void MsgpackWriter::Double(double v) { Put(0xcb, std::bit_cast<uint64_t>(v), 8); }
 
 void MsgpackWriter::Str(std::string_view v) {
   if (v.size() < 32) {
     Put(static_cast<uint8_t>(0xa0 | v.size()));
   } else if (v.size() <= 0xff) {
-    Put(0xd9);
-    PutBig(v.size(), 1);
+    Put(0xd9, v.size(), 1);
   } else if (v.size() <= 0xffff) {
-    Put(0xda);
-    PutBig(v.size(), 2);
+    Put(0xda, v.size(), 2);
   } else {
-    Put(0xdb);
-    PutBig(v.size(), 4);
+    Put(0xdb, v.size(), 4);
   }
   Append(v.data(), v.size());
 }
 
 void MsgpackWriter::Bin(std::span<const std::byte> v) {
   if (v.size() <= 0xff) {
-    Put(0xc4);
-    PutBig(v.size(), 1);
+    Put(0xc4, v.size(), 1);
   } else if (v.size() <= 0xffff) {
-    Put(0xc5);
-    PutBig(v.size(), 2);
+    Put(0xc5, v.size(), 2);
   } else {
-    Put(0xc6);
-    PutBig(v.size(), 4);
+    Put(0xc6, v.size(), 4);
   }
   Append(v.data(), v.size());
 }
@@ -96,21 +80,17 @@ void MsgpackWriter::Bin(std::span<const std::byte> v) {
 void MsgpackWriter::Array(size_t count) {
   if (count < 16) return Put(static_cast<uint8_t>(0x90 | count));
   if (count <= 0xffff) {
-    Put(0xdc);
-    return PutBig(count, 2);
+    return Put(0xdc, count, 2);
   }
-  Put(0xdd);
-  PutBig(count, 4);
+  Put(0xdd, count, 4);
 }
 
 void MsgpackWriter::Map(size_t count) {
   if (count < 16) return Put(static_cast<uint8_t>(0x80 | count));
   if (count <= 0xffff) {
-    Put(0xde);
-    return PutBig(count, 2);
+    return Put(0xde, count, 2);
   }
-  Put(0xdf);
-  PutBig(count, 4);
+  Put(0xdf, count, 4);
 }
 
 std::unexpected<Error> MsgpackReader::Wrong(std::string_view wanted) const {

@@ -33,7 +33,8 @@ class MsgpackWriter {
 
  private:
   void Put(uint8_t byte) { out_.push_back(static_cast<std::byte>(byte)); }
-  void PutBig(uint64_t v, int bytes);
+  // The tag, then the lowest `bytes` bytes of `v`, highest first.
+  void Put(uint8_t tag, uint64_t v, int bytes);
   void Append(const void* data, size_t size);
 
   std::vector<std::byte>& out_;
