@@ -1,19 +1,24 @@
-"""One-line mistakes and the tests that must notice them. Each is applied to a copy in build/sabotage/tree; a mistake that no longer fits the
-source, does not build, or leaves its test green is a failure of this script."""
+"""One-line mistakes and the tests that must notice them. Each is applied to a copy in build/sabotage; a mistake that no longer fits the source,
+does not build, or leaves its test green is a failure of this script. The copy is built like the release preset and at the same place relative to
+its sources, so that the compiler cache has all but what the mistake touches; it is removed at the end."""
+import argparse
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PLACE = ROOT / "build" / "sabotage"
-TREE = PLACE / "tree"
-BUILD = PLACE / "build"
+TREE = ROOT / "build" / "sabotage"
+BUILD = TREE / "build" / "release"
 LOGS = ROOT / "build" / "logs"
+BUILD_TIMEOUT = 3600
 TEST_TIMEOUT = 300
+CCACHE = {"CCACHE_BASEDIR": str(TREE), "CCACHE_NOHASHDIR": "1"}
 
 
 @dataclass
@@ -45,43 +50,58 @@ MISTAKES = [
     Mistake("use KV whose lease had ended", "src/xfer/kv_reader.cc",
             "co_return closed.answer == kv::CloseAnswer::kValid;", "co_return closed.answer != kv::CloseAnswer{99};", "handover_sim_test", "*"),
     Mistake("ignore the deadline", "src/net/rpc_server.cc",
-            "deadline_ = runtime.Now() + remaining;", "deadline_ = kNever;", "net_test", "*Rpc*"),
+            "deadline_ = runtime.Now() + remaining;", "deadline_ = runtime.Now() + 100 * remaining;", "net_test", "*Rpc*"),
     Mistake("never forget a silent instance", "src/cluster/file_discovery.cc",
-            "if (now - known.seen >= options_.ttl) Hide(known);", "if (now - known.seen >= 1000 * options_.ttl) Hide(known);", "cluster_test", "*"),
+            "if (now - known.seen >= options_.ttl)", "if (now - known.seen >= 1000 * options_.ttl)", "cluster_test", "*"),
 ]
 
 
-def run(command, log, timeout=3600, variables=None):
+running = set()
+
+
+def run(command, log, timeout):
+    """Runs a command in a process group of its own with its output in `log`; one that runs out of time is killed with its children."""
     with open(log, "a", encoding="utf-8") as out:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **CCACHE},
+                                 start_new_session=True)
+        running.add(child)
         try:
-            return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, timeout=timeout,
-                                  env={**os.environ, **(variables or {})}).returncode
+            return child.wait(timeout)
         except subprocess.TimeoutExpired:
             return 124
+        finally:
+            kill(child)
+            running.discard(child)
+
+
+def kill(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # nobody of the group is left
+    child.wait()
+
+
+def leave(*_):
+    for child in list(running):
+        kill(child)
+    sys.exit(130)
 
 
 def copy_tree():
-    """Only files that changed are copied, so that a second run builds little."""
-    TREE.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(TREE, ignore_errors=True)
+    TREE.mkdir(parents=True)
     for name in ("CMakeLists.txt", "CMakePresets.json"):
-        shutil.copy2(ROOT / name, TREE / name)
+        shutil.copyfile(ROOT / name, TREE / name)
     for name in ("src", "cmake", "tests", "docs"):
-        for source in (ROOT / name).rglob("*"):
-            target = TREE / source.relative_to(ROOT)
-            if source.is_dir():
-                target.mkdir(parents=True, exist_ok=True)
-            elif not target.exists() or target.read_bytes() != source.read_bytes():
-                shutil.copyfile(source, target)
+        shutil.copytree(ROOT / name, TREE / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def build(target, log):
-    if not (BUILD / "build.ninja").exists():
-        code = run(["cmake", "-S", str(TREE), "-B", str(BUILD), "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache",
-                    "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g1"], log)
-        if code != 0:
-            return False
+def build(targets, log):
+    if not (BUILD / "build.ninja").exists() and run(["cmake", "-S", str(TREE), "--preset", "release"], log, BUILD_TIMEOUT) != 0:
+        return False
     jobs = os.environ.get("TANDEM_JOBS") or str(os.cpu_count() or 1)
-    return run(["ninja", "-C", str(BUILD), "-j", jobs, target], log) == 0
+    return run(["ninja", "-C", str(BUILD), "-j", jobs, *targets], log, BUILD_TIMEOUT) == 0
 
 
 def binary_of(target):
@@ -94,20 +114,20 @@ def test(mistake, log):
 
 
 def try_out(mistake):
-    """Returns what went wrong, or the test that noticed."""
+    """Returns whether the mistake was noticed, and by which test or why not. The copy is built and as it should be, before and after."""
     log = LOGS / f"sabotage-{re.sub(r'[^a-z0-9]+', '-', mistake.name.lower())}.log"
     log.unlink(missing_ok=True)
     path = TREE / mistake.file
     original = path.read_text(encoding="utf-8")
     if original.count(mistake.right) != 1:
-        return False, f"the line to change is there {original.count(mistake.right)} times"
-    if not build(mistake.target, log):
+        return False, f"the line to change is there {original.count(mistake.right)} times in {mistake.file}"
+    if not build([mistake.target], log):
         return False, f"the untouched copy does not build: {log}"
     if test(mistake, log) != 0:
         return False, f"its test is red without the mistake: {log}"
     try:
         path.write_text(original.replace(mistake.right, mistake.wrong), encoding="utf-8")
-        if not build(mistake.target, log):
+        if not build([mistake.target], log):
             return False, f"it does not build: {log}"
         if test(mistake, log) == 0:
             return False, f"no test noticed: {log}"
@@ -118,16 +138,25 @@ def try_out(mistake):
 
 
 def main():
-    wanted = sys.argv[1:]
+    parser = argparse.ArgumentParser(prog="scripts/sabotage", description="Do the tests notice mistakes?")
+    parser.add_argument("name", nargs="*", help="mistakes whose name holds one of these words (default: all)")
+    options = parser.parse_args()
+    chosen = [m for m in MISTAKES if not options.name or any(word in m.name for word in options.name)]
+    if not chosen:
+        parser.error("no mistake has such a name: " + "; ".join(m.name for m in MISTAKES))
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
     LOGS.mkdir(parents=True, exist_ok=True)
-    copy_tree()
     noticed = missed = 0
-    for mistake in MISTAKES:
-        if wanted and not any(word in mistake.name for word in wanted):
-            continue
-        good, what = try_out(mistake)
-        noticed, missed = noticed + good, missed + (not good)
-        print(f"{'noticed' if good else 'MISSED '}  {mistake.name}: {what}", flush=True)
+    try:
+        copy_tree()
+        for mistake in chosen:
+            started = time.monotonic()
+            good, what = try_out(mistake)
+            noticed, missed = noticed + good, missed + (not good)
+            print(f"{'noticed' if good else 'MISSED '}  {mistake.name}: {what} ({time.monotonic() - started:.0f} s)", flush=True)
+    finally:
+        shutil.rmtree(TREE, ignore_errors=True)
     print(f"{noticed} passed, {missed} failed")
     sys.exit(1 if missed or not noticed else 0)
 

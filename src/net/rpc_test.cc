@@ -29,6 +29,7 @@ std::string TextOf(const Bytes& bytes) {
 struct Seen {
   int cancelled = 0;
   Error reason;
+  MonoTime deadline = kNever;  // of the latest call to "wait"
   int sent = 0;
 };
 
@@ -56,6 +57,7 @@ Task<Status> Count(RpcCall& call, Seen* seen) {
 }
 
 Task<Status> WaitForCancel(RpcCall& call, rt::Runtime* runtime, Seen* seen) {
+  seen->deadline = call.deadline();
   CO_TRY(co_await call.Send(BytesOf(call.request_id())));
   const Status status = co_await runtime->Sleep(std::chrono::hours(10), call.token());
   ++seen->cancelled;
@@ -158,10 +160,14 @@ Task<void> CancelInThreeWays(rt::Runtime* runtime) {
   EXPECT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().message, "the client left");
 
-  const auto late = channel.Start("wait", {}, {.deadline = runtime->Now() + milliseconds(50)});
+  const MonoTime deadline = runtime->Now() + milliseconds(50);
+  const auto late = channel.Start("wait", {}, {.deadline = deadline});
   EXPECT_TRUE(co_await late->Next());
   const auto expired = co_await late->Next();
   EXPECT_EQ(expired.error().code, Code::kDeadlineExceeded);
+  // The server keeps the deadline by its own clock: the client may be the one that hangs.
+  EXPECT_GT(service.seen.deadline, deadline - milliseconds(5));
+  EXPECT_LT(service.seen.deadline, deadline + seconds(2));
   while (service.server.open_streams() > 0) co_await runtime->Sleep(milliseconds(1));
   EXPECT_EQ(service.seen.cancelled, 3);
   EXPECT_EQ(channel.open_streams(), 0u);
