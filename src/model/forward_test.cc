@@ -142,6 +142,27 @@ TEST_F(ForwardTest, SameBitsForEveryTypeLevelThreadCountAndChunk) {
   }
 }
 
+// Short, and without halves in the cache: what tests/tools/avx512_under_bochs can run.
+TEST_F(ForwardTest, SameBitsForEveryTypeAndLevelInFloat32) {
+  const TinyShape shape = TinyShape::Wide();
+  const std::vector<TokenId> tokens = RandomTokens(24, shape.vocab, 8);
+  for (const TensorType type : kAllTypes) {
+    LoadOptions options{.path = TinyPath(type, shape), .kv_dtype = KvDtype::kFloat32};
+    options.force_isa = "plain";
+    Engine reference(options);
+    reference.Feed(0, tokens, 24);
+    const OpsList list = AvailableOps();
+    for (int level = 1; level < list.count; ++level)
+      for (const size_t chunk : {size_t{1}, size_t{24}}) {
+        options.force_isa = list.levels[level]->name;
+        Engine engine(options);
+        engine.Feed(0, tokens, chunk);
+        EXPECT_TRUE(SameBits(engine.logits(0), reference.logits(0)))
+            << InfoOf(type).name << " " << options.force_isa << " chunk " << chunk;
+      }
+  }
+}
+
 TEST_F(ForwardTest, SameBitsForAnyBatchAndOrder) {
   const TinyShape shape;
   constexpr int kSequences = 64;
@@ -200,29 +221,35 @@ TEST_F(ForwardTest, ChunksAndDecodeRowsShareAStep) {
 
 // Several spans of 256 keys: a lone decode row is divided by span over the threads, a chunk and a
 // big batch are not.
-TEST_F(ForwardTest, SameBitsOverManySpans) {
+void ExpectSameBitsOverManySpans(KvDtype dtype) {
   const TinyShape shape;
   const std::vector<TokenId> tokens = RandomTokens(700, shape.vocab, 3);
-  for (const KvDtype dtype : {KvDtype::kFloat16, KvDtype::kFloat32}) {
-    const LoadOptions options{.path = TinyPath(TensorType::kQ8_0, shape), .kv_dtype = dtype};
-    Engine one(options, 1);
-    one.Feed(0, tokens, 1);
-    Engine chunks(options, 2);
-    chunks.Feed(0, tokens, 128);
-    EXPECT_TRUE(SameBits(one.logits(0), chunks.logits(0)));
-    Engine odd(options, 3);
-    odd.Feed(0, tokens, 67);
-    EXPECT_TRUE(SameBits(one.logits(0), odd.logits(0)));
-    Engine ones(options, 2);
-    ones.Feed(0, {tokens.begin(), tokens.begin() + 650}, 130);
-    ones.Feed(0, {tokens.begin() + 650, tokens.end()}, 1);
-    EXPECT_TRUE(SameBits(one.logits(0), ones.logits(0)));
-    LoadOptions plain = options;
-    plain.force_isa = "plain";
-    Engine baseline(plain, 2);
-    baseline.Feed(0, tokens, 100);
-    EXPECT_TRUE(SameBits(one.logits(0), baseline.logits(0)));
-  }
+  const LoadOptions options{.path = TinyPath(TensorType::kQ8_0, shape), .kv_dtype = dtype};
+  Engine one(options, 1);
+  one.Feed(0, tokens, 1);
+  Engine chunks(options, 2);
+  chunks.Feed(0, tokens, 128);
+  EXPECT_TRUE(SameBits(one.logits(0), chunks.logits(0)));
+  Engine odd(options, 3);
+  odd.Feed(0, tokens, 67);
+  EXPECT_TRUE(SameBits(one.logits(0), odd.logits(0)));
+  Engine ones(options, 2);
+  ones.Feed(0, {tokens.begin(), tokens.begin() + 650}, 130);
+  ones.Feed(0, {tokens.begin() + 650, tokens.end()}, 1);
+  EXPECT_TRUE(SameBits(one.logits(0), ones.logits(0)));
+  LoadOptions plain = options;
+  plain.force_isa = "plain";
+  Engine baseline(plain, 2);
+  baseline.Feed(0, tokens, 100);
+  EXPECT_TRUE(SameBits(one.logits(0), baseline.logits(0)));
+}
+
+TEST_F(ForwardTest, SameBitsOverManySpansInFloat16) {
+  ExpectSameBitsOverManySpans(KvDtype::kFloat16);
+}
+
+TEST_F(ForwardTest, SameBitsOverManySpansInFloat32) {
+  ExpectSameBitsOverManySpans(KvDtype::kFloat32);
 }
 
 TEST_F(ForwardTest, SameBitsForEveryBlockSize) {
