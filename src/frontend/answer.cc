@@ -97,7 +97,7 @@ rt::Task<Status> Answer::Prepare() {
     CO_TRY_ASSIGN(assets_, co_await services_.assets.Get(group->card, context_.token()));
   }
 
-  Result<std::vector<std::vector<TokenId>>> prompts = Err(Code::kInternal, "no prompt was made");
+  Result<std::vector<std::vector<TokenId>>> prompts;
   const auto make = [&] { prompts = MakePrompts(*assets_); };
   const bool foreign_template =
       endpoint_ == Endpoint::kChat && !std::get<ChatRequest>(parsed_).prompt.chat_template.empty();

@@ -16,11 +16,18 @@ namespace {
 // What JSON can say where a log probability is minus infinity.
 constexpr float kLeastLogprob = -9999.0f;
 
+// Names, numbers and punctuation around what is known; only first guesses.
+constexpr size_t kRoomForHead = 128;
+constexpr size_t kRoomForChoice = 192;
+constexpr size_t kRoomForUsage = 160;
+
 void AppendInt(std::string& out, int64_t value) { AppendJsonNumber(out, value); }
 
 std::string Head(std::string_view id, std::string_view object, int64_t created,
                  std::string_view model) {
-  std::string head = "{\"id\":";
+  std::string head;
+  head.reserve(kRoomForHead + id.size() + model.size());
+  head += "{\"id\":";
   AppendJsonString(head, id);
   head += ",\"object\":\"";
   head += object;
@@ -64,7 +71,11 @@ AnswerWriter::AnswerWriter(Endpoint endpoint, std::string_view id, int64_t creat
 
 std::string AnswerWriter::Whole(std::span<const ChoiceAnswer> choices, const Usage& usage,
                                 std::string_view nvext) const {
-  std::string out = whole_head_;
+  size_t room = whole_head_.size() + kRoomForUsage + nvext.size();
+  for (const ChoiceAnswer& choice : choices) room += choice.delta.text.size() + kRoomForChoice;
+  std::string out;
+  out.reserve(room);
+  out += whole_head_;
   for (size_t i = 0; i < choices.size(); ++i) {
     const ChoiceDelta& delta = choices[i].delta;
     out += i == 0 ? "{\"index\":" : ",{\"index\":";

@@ -47,12 +47,23 @@ Status CheckContent(const Json& content, const std::string& path) {
   return {};
 }
 
+constexpr size_t kMaxRoleBytes = 64;
+
+// What nearly every message is: a role and a text. Others are looked at with their path at hand.
+bool IsPlain(const Json& message) {
+  if (!message.IsObject() || message.Find("tool_calls") != nullptr) return false;
+  const Json* role = message.Find("role");
+  if (role == nullptr || !role->IsString() || role->AsString().size() > kMaxRoleBytes) return false;
+  const Json* content = message.Find("content");
+  return content == nullptr || content->IsString();
+}
+
 Status CheckMessage(const Json& message, const std::string& path) {
   if (!message.IsObject()) return WrongType(path, "an object", message);
   const Json* role = message.Find("role");
   const std::string role_path = path + ".role";
   if (role == nullptr) return FieldErr(role_path, "{} is missing", role_path);
-  TRY(ReadString(*role, role_path, 64));
+  TRY(ReadString(*role, role_path, kMaxRoleBytes));
   if (const Json* content = message.Find("content")) TRY(CheckContent(*content, path + ".content"));
   if (const Json* calls = message.Find("tool_calls"); calls != nullptr && !calls->IsNull())
     TRY(CheckObjects(*calls, path + ".tool_calls"));
@@ -65,7 +76,8 @@ Status ReadMessages(const Json& value, std::string_view name, ChatPrompt& to) {
   if (value.AsArray().size() > kMaxMessages)
     return FieldErr(name, "{} has more than {} messages", name, kMaxMessages);
   for (size_t i = 0; i < value.AsArray().size(); ++i)
-    TRY(CheckMessage(value.AsArray()[i], fmt::format("{}[{}]", name, i)));
+    if (!IsPlain(value.AsArray()[i]))
+      TRY(CheckMessage(value.AsArray()[i], fmt::format("{}[{}]", name, i)));
   to.messages = value;
   return {};
 }

@@ -225,7 +225,8 @@ Status CheckGenerateParams(const GenerateParams& params) {
   if (params.max_tokens && params.min_tokens > *params.max_tokens)
     return FieldErr("min_tokens", "min_tokens is {}, more than max_tokens, which is {}",
                     params.min_tokens, *params.max_tokens);
-  TRY(text::StopMatcher::Create(params.stop, params.include_stop_str_in_output));
+  if (!params.stop.empty())
+    TRY(text::StopMatcher::Create(params.stop, params.include_stop_str_in_output));
   return {};
 }
 

@@ -16,7 +16,10 @@ void PromptRuns::Add(wire::GenerateRequest request) {
 }
 
 rt::Task<Result<std::optional<PromptRuns::Item>>> PromptRuns::Next() {
-  if (runs_.size() == 1) co_return co_await NextOfOne();
+  return runs_.size() == 1 ? NextOfOne() : NextOfMany();
+}
+
+rt::Task<Result<std::optional<PromptRuns::Item>>> PromptRuns::NextOfMany() {
   if (!events_) {
     events_.emplace(router_.runtime(), 2 * runs_.size());
     scope_.emplace(router_.runtime());

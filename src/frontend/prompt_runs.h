@@ -51,6 +51,7 @@ class PromptRuns {
   };
 
   rt::Task<Result<std::optional<Item>>> NextOfOne();
+  rt::Task<Result<std::optional<Item>>> NextOfMany();
   rt::Task<void> Pump(size_t index);
 
   router::Router& router_;

@@ -80,7 +80,11 @@ Status RequestContext::CheckContentType() const {
 }
 
 net::HttpHeaders RequestContext::Headers(std::string content_type) const {
-  return {{"content-type", std::move(content_type)}, {std::string(kIdHeader), id_}};
+  net::HttpHeaders headers;
+  headers.Reserve(4);
+  headers.Add("content-type", std::move(content_type));
+  headers.Add(std::string(kIdHeader), id_);
+  return headers;
 }
 
 Error RequestContext::ForClient(Error error) const {
@@ -97,12 +101,12 @@ rt::Task<Status> RequestContext::RespondError(net::HttpResponder& responder, Err
   net::HttpHeaders headers = Headers("application/json");
   if (error.code == Code::kOverloaded || error.code == Code::kUnavailable)
     headers.Add("retry-after", "1");
-  co_return co_await responder.Respond(status, std::move(headers), ErrorBody(error, status));
+  return responder.Respond(status, std::move(headers), ErrorBody(error, status));
 }
 
 rt::Task<Status> RequestContext::RespondJson(net::HttpResponder& responder,
                                              std::string body) const {
-  co_return co_await responder.Respond(200, Headers("application/json"), std::move(body));
+  return responder.Respond(200, Headers("application/json"), std::move(body));
 }
 
 }  // namespace tandem::frontend

@@ -17,6 +17,7 @@ class HttpHeaders {
   HttpHeaders() = default;
   HttpHeaders(std::initializer_list<std::pair<std::string, std::string>> fields)
       : fields_(fields) {}
+  void Reserve(size_t fields) { fields_.reserve(fields); }
   void Add(std::string name, std::string value) {
     fields_.emplace_back(std::move(name), std::move(value));
   }

@@ -103,6 +103,8 @@ HttpParser::HttpParser(HttpMessageKind kind, HttpParserLimits limits)
   } else {
     impl_->response.emplace(impl_->message);
   }
+  constexpr size_t kUsualHeaders = 12;
+  impl_->message.headers.Reserve(kUsualHeaders);
   impl_->With([&](auto& parser) {
     parser.header_limit(static_cast<std::uint32_t>(limits.max_header_bytes));
     parser.body_limit(limits.max_body_bytes);

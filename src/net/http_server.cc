@@ -284,7 +284,7 @@ rt::Task<bool> HttpServer::Impl::Answer(Connection& c, HttpParser& parser) {
   request.headers = std::move(parser.headers());
   request.body = std::move(parser.body());
   request.peer = c.peer;
-  c.doing = request.method + " " + request.path;
+  c.doing.assign(request.method).append(" ").append(request.path);
 
   rt::CancelSource gone(c.stop.Token());
   request.cancel = gone.Token();

@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "net/rpc_connection.h"
 #include "rt/scope.h"
@@ -16,14 +17,14 @@ constexpr size_t kOpenOverhead = 4096;
 class ClientStream final : public RpcStream {
  public:
   ClientStream(rt::Runtime& runtime, RpcChannel::Impl& channel, std::string_view method,
-               Bytes payload, const RpcCallOptions& options);
+               Bytes payload, std::string request_id, MonoTime deadline);
   ~ClientStream() override;
 
   rt::Task<Result<std::optional<Bytes>>> Next() override;
   void Cancel() override { EndHere({Code::kCancelled, "cancelled by the caller", {}}); }
 
-  // Arms deadline and cancellation. An option that has fired already ends the stream at once.
-  void Begin(const RpcCallOptions& options);
+  // Arms deadline and cancellation. A token that has fired already ends the stream at once.
+  void Begin(const rt::CancelToken& cancel);
   // Sends the request.
   void Open(RpcConnection& connection, uint32_t stream);
   Status OnData(std::span<const std::byte> body);
@@ -34,6 +35,17 @@ class ClientStream final : public RpcStream {
  private:
   // Ends it from this side: drops unread items and tells the server.
   void EndHere(Error reason);
+  void DropItems() {
+    items_.clear();
+    next_item_ = 0;
+  }
+  // The places of read items are used again when all are read, or many.
+  void ForgetRead() {
+    constexpr size_t kMany = 64;
+    if (next_item_ < items_.size() && next_item_ < kMany) return;
+    items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(next_item_));
+    next_item_ = 0;
+  }
   void LeaveChannel();
   void GiveCredit(size_t consumed);
 
@@ -44,13 +56,15 @@ class ClientStream final : public RpcStream {
   Bytes payload_;
   std::string request_id_;
   MonoTime deadline_;
-  std::deque<Bytes> items_;
+  std::vector<Bytes> items_;
+  size_t next_item_ = 0;  // those before it were read
   size_t buffered_ = 0;
   size_t consumed_ = 0;  // since the last credit frame
   std::optional<Status> ended_;
   rt::WaitList wake_;
   std::unique_ptr<rt::Timer> deadline_timer_;
-  rt::CancelRegistration cancel_;
+  rt::CancelToken token_;
+  rt::CancelHook cancel_;
 };
 
 }  // namespace
@@ -175,24 +189,27 @@ Status RpcChannel::Impl::OnFrame(const Frame& frame) {
 namespace {
 
 ClientStream::ClientStream(rt::Runtime& runtime, RpcChannel::Impl& channel, std::string_view method,
-                           Bytes payload, const RpcCallOptions& options)
+                           Bytes payload, std::string request_id, MonoTime deadline)
     : runtime_(runtime),
       channel_(&channel),
       method_(method),
       payload_(std::move(payload)),
-      request_id_(options.request_id),
-      deadline_(options.deadline),
+      request_id_(std::move(request_id)),
+      deadline_(deadline),
       wake_(runtime) {}
 
-ClientStream::~ClientStream() { Cancel(); }
+ClientStream::~ClientStream() {
+  if (!ended_) Cancel();
+}
 
-void ClientStream::Begin(const RpcCallOptions& options) {
+void ClientStream::Begin(const rt::CancelToken& cancel) {
   if (deadline_ != kNever) {
     deadline_timer_ = runtime_.RunAt(deadline_, [this] {
       EndHere({Code::kDeadlineExceeded, "the request's deadline has passed", {}});
     });
   }
-  cancel_ = options.cancel.OnCancel([this, token = options.cancel] { EndHere(token.Reason()); });
+  token_ = cancel;
+  cancel_.Set(cancel, [this] { EndHere(token_.Reason()); });
 }
 
 void ClientStream::Open(RpcConnection& connection, uint32_t stream) {
@@ -223,7 +240,7 @@ Status ClientStream::OnData(std::span<const std::byte> body) {
 void ClientStream::LeaveChannel() {
   channel_ = nullptr;
   deadline_timer_.reset();
-  cancel_ = {};
+  cancel_.Reset();
   wake_.WakeAll();
 }
 
@@ -235,7 +252,7 @@ void ClientStream::End(Status status) {
 }
 
 void ClientStream::EndHere(Error reason) {
-  items_.clear();
+  DropItems();
   if (ended_) return;
   ended_ = std::unexpected(std::move(reason));
   RpcConnection* const connection = channel_->connection;
@@ -260,9 +277,9 @@ void ClientStream::GiveCredit(size_t consumed) {
 
 rt::Task<Result<std::optional<Bytes>>> ClientStream::Next() {
   for (;;) {
-    if (!items_.empty()) {
-      std::optional<Bytes> item(std::move(items_.front()));
-      items_.pop_front();
+    if (next_item_ < items_.size()) {
+      std::optional<Bytes> item(std::move(items_[next_item_++]));
+      ForgetRead();
       GiveCredit(item->size() + kItemCost);
       co_return item;
     }
@@ -283,14 +300,14 @@ RpcChannel::~RpcChannel() = default;
 std::unique_ptr<RpcStream> RpcChannel::Start(std::string_view method, Bytes payload,
                                              RpcCallOptions options) {
   const size_t size = payload.size() + method.size() + options.request_id.size();
-  auto stream =
-      std::make_unique<ClientStream>(impl_->runtime, *impl_, method, std::move(payload), options);
+  auto stream = std::make_unique<ClientStream>(impl_->runtime, *impl_, method, std::move(payload),
+                                               std::move(options.request_id), options.deadline);
   if (size + kOpenOverhead > impl_->options.max_frame_bytes) {
     stream->End(Err(Code::kTooLarge, "a request of {} bytes is longer than the limit of {}", size,
                     impl_->options.max_frame_bytes - kOpenOverhead));
     return stream;
   }
-  stream->Begin(options);
+  stream->Begin(options.cancel);
   if (!stream->ended()) impl_->Add(*stream);
   return stream;
 }

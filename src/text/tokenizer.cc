@@ -162,6 +162,7 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
   out.reserve(text.size() / 4 + 2);
   if (options.add_special_tokens && spec.add_bos && spec.bos_id) out.push_back(*spec.bos_id);
   std::vector<uint32_t> lengths;
+  lengths.reserve(text.size() / 4 + 2);
   for (size_t at = 0; at < text.size();) {
     const auto match = impl_->special.Find(text, at, options.parse_special);
     const size_t end = match ? match->at : text.size();
