@@ -179,6 +179,7 @@ Status Interp::Loop(const Stmt& stmt, Scope* scope, std::vector<Value> items, in
     TRY(Step());
     loop->MoveTo(i);
     auto inner = std::make_unique<Scope>(scope);
+    inner->variables.reserve(4);  // its own, `loop`, and what the body may set
     TRY(Assign(stmt.target, loop->Current(), inner.get()));
     SetVariable(inner.get(), loop_id_, loop_value);
     TRY_ASSIGN(const Flow flow, Exec(stmt.body, inner.get()));

@@ -49,6 +49,7 @@ NameId Interp::IdOf(std::string_view name) const {
 }
 
 Result<std::string> Interp::Run(const std::vector<std::pair<std::string_view, Value>>& variables) {
+  globals_.variables.reserve(GlobalFunctions().size() + variables.size());
   for (const Builtin& function : GlobalFunctions()) {
     const NameId id = IdOf(function.name);
     if (id >= program_.names.size()) continue;

@@ -34,6 +34,10 @@ std::optional<SpecialTokens::Match> SpecialTokens::LongestAt(std::string_view te
   auto low = entries_.begin();
   auto high = entries_.end();
   for (size_t depth = 0; at + depth < text.size() && low != high; ++depth) {
+    if (high - low == 1) {  // the usual case: only one can still fit
+      const bool fits = text.substr(at).starts_with(low->text) && (parse_control || !low->control);
+      return fits ? Match{at, low->text.size(), low->id} : best;
+    }
     const auto byte = static_cast<uint8_t>(text[at + depth]);
     const auto byte_of = [depth](const Entry& entry) {
       return depth < entry.text.size() ? static_cast<int>(static_cast<uint8_t>(entry.text[depth]))

@@ -191,6 +191,7 @@ class Encoder {
   void Write(const std::optional<T>& v) {
     Write(*v);  // an absent one is a default and left out
   }
+  void Write(const std::vector<int32_t>& v) { writer_.Ints(v); }
   template <class T>
   void Write(const std::vector<T>& v) {
     writer_.Array(v.size());

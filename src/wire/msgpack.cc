@@ -49,6 +49,33 @@ void MsgpackWriter::Uint(uint64_t v) {
   Put(0xcf, v, 8);
 }
 
+void MsgpackWriter::Ints(std::span<const int32_t> v) {
+  Array(v.size());
+  constexpr size_t kLongest = 5;
+  std::array<std::byte, 512> piece;
+  size_t used = 0;
+  for (const int32_t number : v) {
+    if (used + kLongest > piece.size()) {
+      Append(piece.data(), used);
+      used = 0;
+    }
+    // Token ids are these two nearly always.
+    const auto bits = static_cast<uint32_t>(number);
+    if (bits < 0x80) {
+      piece[used++] = std::byte(bits);
+    } else if (bits > 0xff && bits <= 0xffff) {
+      piece[used++] = std::byte{0xcd};
+      piece[used++] = std::byte(bits >> 8);
+      piece[used++] = std::byte(bits & 0xff);
+    } else {
+      Append(piece.data(), used);
+      used = 0;
+      Int(number);
+    }
+  }
+  Append(piece.data(), used);
+}
+
 void MsgpackWriter::Float(float v) { Put(0xca, std::bit_cast<uint32_t>(v), 4); }
 
 void MsgpackWriter::Double(double v) { Put(0xcb, std::bit_cast<uint64_t>(v), 8); }

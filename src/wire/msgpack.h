@@ -23,6 +23,7 @@ class MsgpackWriter {
   void Bool(bool v) { Put(v ? 0xc3 : 0xc2); }
   void Int(int64_t v);
   void Uint(uint64_t v);
+  void Ints(std::span<const int32_t> v);  // an array
   void Float(float v);
   void Double(double v);
   void Str(std::string_view v);

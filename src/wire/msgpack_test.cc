@@ -62,6 +62,24 @@ TEST(Msgpack, ReadsBackEveryWidth) {
   }
 }
 
+TEST(Msgpack, ListsOfNumbersAreTheirNumbers) {
+  for (const size_t size : {0, 15, 16, 101, 102, 103, 400, 70000}) {
+    std::vector<int32_t> numbers;
+    for (size_t i = 0; i < size; ++i) {
+      constexpr int32_t kSome[] = {0,         127,       128,   255,    256,    65535,
+                                   65536,     -1,        -32,   -33,    -40000, 1 << 30,
+                                   INT32_MIN, INT32_MAX, 49151, 128000, 20000,  1000};
+      numbers.push_back(kSome[i * i % std::size(kSome)]);
+    }
+    const std::string listed = Written([&](auto& w) { w.Ints(numbers); });
+    const std::string one_by_one = Written([&](auto& w) {
+      w.Array(numbers.size());
+      for (const int32_t number : numbers) w.Int(number);
+    });
+    EXPECT_EQ(listed, one_by_one) << size;
+  }
+}
+
 TEST(Msgpack, RefusesWhatTheInputCannotHold) {
   const auto reader_of = [](std::initializer_list<uint8_t> raw, Bytes& keep) {
     keep.clear();
