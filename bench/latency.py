@@ -7,6 +7,7 @@
 
 usage: bench/latency.py [frontend] [start] [cancel] [neighbour]"""
 import concurrent.futures
+import json
 import os
 import shutil
 import socket
@@ -15,36 +16,74 @@ import sys
 import tempfile
 import time
 
-import requests
-
 import common
 
-REQUESTS = 4000
+REQUESTS, ROUNDS = 2000, 5
 STARTS = 5
 CANCELS = 40
 NEIGHBOUR_ROUNDS, NEIGHBOUR_TOKENS = 3, 600
 
 
+class KeptConnection:
+    """A client that costs next to nothing: one connection, one request sent again and again."""
+
+    def __init__(self, service, path, body):
+        host, port = service.url.removeprefix("http://").rsplit(":", 1)
+        text = json.dumps(body).encode()
+        self.request = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, times):
+        for _ in range(times):
+            self.socket.sendall(self.request)
+            answer = self.socket.recv(65536)
+            while b"\r\n\r\n" not in answer or len(answer) < self.length(answer):
+                answer += self.socket.recv(65536)
+            if not answer.startswith(b"HTTP/1.1 200"):
+                raise SystemExit(f"error: {answer[:300].decode()}")
+
+    @staticmethod
+    def length(answer):
+        head = answer.partition(b"\r\n\r\n")[0].lower()
+        return len(head) + 4 + int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+
+
+def pin(pid, cores):
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), cores)
+
+
 def frontend():
     service = common.serve("--engine", "mock", "--served-model-name", "mock", "--mock-step-us", "10", "--mock-prefill-token-us", "0", "--mock-decode-token-us", "1")
-    pid = service.children()["frontend-1"]
-    body = {"model": "mock", "prompt": [7] * 64, "max_tokens": 1, "ignore_eos": True}
-
-    def client(count):
-        with requests.Session() as session:
-            for _ in range(count):
-                reply = session.post(service.url + "/v1/completions", json=body, timeout=60)
-                if reply.status_code != 200:
-                    raise SystemExit(f"error: HTTP {reply.status_code}: {reply.text[:200]}")
-
-    client(100)
-    before, started = common.cpu_seconds(pid), time.perf_counter()
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        list(pool.map(client, [REQUESTS // 4] * 4))
-    used, wall = common.cpu_seconds(pid) - before, time.perf_counter() - started
-    common.table(f"Frontend, {REQUESTS} unary requests, 4 connections, mock worker", ["what", "value", "aim"],
-                 [["CPU per request, us", used / REQUESTS * 1e6, 100], ["requests/s (with this client)", REQUESTS / wall, ""], ["resident, MiB", common.resident_mib(pid), 50]])
+    # The frontend on one core; the worker and the clients on the others.
+    children, cores = service.children(), sorted(os.sched_getaffinity(0))
+    pid = children["frontend-1"]
+    if len(cores) > 1:
+        pin(pid, {cores[0]})
+        for other in (os.getpid(), *(c for name, c in children.items() if name != "frontend-1")):
+            pin(other, set(cores[1:]))
+    asked = {"chat": ("/v1/chat/completions", {"model": "mock", "max_tokens": 1, "messages": [
+                 {"role": "system", "content": "You are a helpful assistant."},
+                 {"role": "user", "content": "What is the capital of France? Answer in one sentence, please."}]}),
+             "completion of 64 ids": ("/v1/completions", {"model": "mock", "prompt": [300] * 64, "max_tokens": 1, "ignore_eos": True})}
+    rows = []
+    for name, (path, body) in asked.items():
+        for connections in (1, 4):
+            clients = [KeptConnection(service, path, body) for _ in range(connections)]
+            clients[0].ask(200)
+            used = []
+            for _ in range(ROUNDS):
+                before, started = common.cpu_seconds(pid), time.perf_counter()
+                with concurrent.futures.ThreadPoolExecutor(connections) as pool:
+                    list(pool.map(lambda client: client.ask(REQUESTS // connections), clients))
+                used.append(((common.cpu_seconds(pid) - before) / REQUESTS * 1e6, REQUESTS / (time.perf_counter() - started)))
+            rows.append([name, connections, common.median([u for u, _ in used]), 100, common.median([r for _, r in used])])
+    common.table(f"Frontend, unary requests, mock worker, medians of {ROUNDS} x {REQUESTS}",
+                 ["request", "connections", "CPU of the frontend, us", "aim", "requests/s"], rows)
+    common.table("Frontend, memory after that", ["resident, MiB", "aim"], [[common.resident_mib(pid), 50]])
     service.end()
+    os.sched_setaffinity(0, set(cores))
 
 
 def start():

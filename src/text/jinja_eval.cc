@@ -66,7 +66,18 @@ Result<Value> Interp::EvalName(const Expr& expr, Scope* scope) {
   return Value::Undefined(program_.names[expr.name]);
 }
 
+const Value* Interp::Known(const Expr& expr, const Scope* scope) const {
+  if (expr.kind == Expr::Kind::kConst) return &expr.value;
+  return expr.kind == Expr::Kind::kName ? FindVariable(scope, expr.name) : nullptr;
+}
+
 Result<Value> Interp::EvalItem(const Expr& expr, Scope* scope) {
+  const Value* known_base = Known(*expr.parts[0], scope);
+  const Value* known_key = Known(*expr.parts[1], scope);
+  if (known_base != nullptr && known_key != nullptr) {
+    TRY(Step(2));
+    return Item(*known_base, *known_key);
+  }
   TRY_ASSIGN(const Value base, Eval(*expr.parts[0], scope));
   TRY_ASSIGN(const Value key, Eval(*expr.parts[1], scope));
   return Item(base, key);
@@ -101,7 +112,14 @@ Result<Value> Interp::EvalArithmetic(const Expr& expr, Scope* scope) {
   // A sum of plain strings grows one text: adding two at a time would copy all before them.
   std::optional<std::string> text;
   for (size_t i = 0; i < expr.ops.size(); ++i) {
-    TRY_ASSIGN(const Value right, Eval(*expr.parts[i + 1], scope));
+    Value computed;
+    const Value* known = Known(*expr.parts[i + 1], scope);
+    if (known == nullptr) {
+      TRY_ASSIGN(computed, Eval(*expr.parts[i + 1], scope));
+    } else {
+      TRY(Step());
+    }
+    const Value& right = known == nullptr ? computed : *known;
     line_ = expr.line;
     if (expr.ops[i] == Op::kAdd && (text || plain(left)) && plain(right)) {
       TRY(Charge(right.AsString().size() + sizeof(Value)));

@@ -105,6 +105,8 @@ class Interp {
 
   // jinja_eval.cc
   Result<Value> Eval(const Expr& expr, Scope* scope);
+  // The value of a constant or a variable where it is, until the next evaluation; null for others.
+  const Value* Known(const Expr& expr, const Scope* scope) const;
   Result<Value> EvalName(const Expr& expr, Scope* scope);
   Result<Value> EvalArithmetic(const Expr& expr, Scope* scope);
   Result<Value> EvalCompare(const Expr& expr, Scope* scope);
