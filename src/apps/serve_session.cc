@@ -15,7 +15,7 @@ namespace {
 constexpr Duration kAskPoll = std::chrono::milliseconds(10);
 constexpr Duration kAskTimeout = std::chrono::seconds(2);
 constexpr Duration kKillGrace = std::chrono::seconds(3);
-constexpr size_t kMaxModelsBytes = 1 << 20;
+constexpr size_t kMaxPageBytes = 1 << 20;
 
 std::string FirstModel(std::string_view body) {
   const auto json = wire::ParseJson(body);
@@ -24,6 +24,13 @@ std::string FirstModel(std::string_view body) {
   if (data == nullptr || !data->IsArray() || data->AsArray().empty()) return {};
   const wire::Json* id = data->AsArray().front().Find("id");
   return id != nullptr && id->IsString() ? id->AsString() : std::string();
+}
+
+size_t InstancesOf(std::string_view body) {
+  const auto json = wire::ParseJson(body);
+  if (!json) return 0;
+  const wire::Json* instances = json->Find("instances");
+  return instances != nullptr && instances->IsArray() ? instances->AsArray().size() : 0;
 }
 
 }  // namespace
@@ -87,16 +94,24 @@ void ServeSession::ShowProgress() {
   progress_.Show("loading the model", sum / static_cast<double>(children_.size() - 1));
 }
 
-rt::Task<std::string> ServeSession::AskModelName(rt::Address address) {
+rt::Task<std::string> ServeSession::Page(rt::Address address, std::string target) {
   net::HttpClient client(runtime_, address);
   net::HttpClientRequest request;
-  request.target = "/v1/models";
+  request.target = std::move(target);
   request.deadline = runtime_.Now() + kAskTimeout;
   request.cancel = stop_;
-  request.max_body_bytes = kMaxModelsBytes;
-  const auto response = co_await client.Send(std::move(request));
+  request.max_body_bytes = kMaxPageBytes;
+  auto response = co_await client.Send(std::move(request));
   if (!response || response->status != 200) co_return std::string();
-  co_return FirstModel(response->body);
+  co_return std::move(response->body);
+}
+
+rt::Task<std::string> ServeSession::AskModelName(rt::Address address) {
+  // Workers are ready before the frontend has found them all, and a model is listed when the first
+  // of them is found.
+  const size_t workers = children_.size() - 1;
+  if (InstancesOf(co_await Page(address, "/health")) < workers) co_return std::string();
+  co_return FirstModel(co_await Page(address, "/v1/models"));
 }
 
 rt::Task<Result<Served>> ServeSession::WaitServing() {

@@ -35,14 +35,15 @@ class ServeSession {
 
   // Checks the arguments and starts the children.
   Status Start();
-  // Waits, with progress on stderr, until the frontend lists the model.
+  // Waits, with progress on stderr, until the frontend knows every worker and lists the model.
   rt::Task<Result<Served>> WaitServing();
   // Waits until every child has ended, and says why if that was not asked for.
   rt::Task<Status> WaitEnded();
 
  private:
   rt::Task<void> Supervise();
-  rt::Task<std::string> AskModelName(rt::Address address);
+  rt::Task<std::string> Page(rt::Address address, std::string target);  // empty if it failed
+  rt::Task<std::string> AskModelName(rt::Address address);              // empty until all are found
   void OnChange();
   void OnLog(const std::string& line);
   void ShowProgress();

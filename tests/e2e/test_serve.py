@@ -30,6 +30,13 @@ def test_says_what_it_does_and_stops_cleanly(start, folder):
     assert not [n for n in os.listdir(folder / "tandem") if n.startswith("serve-")]
 
 
+def test_its_url_comes_when_every_worker_is_known(start):
+    for _ in range(3):
+        service = start(Serve, TINY, "--prefill", "2", "--decode", "2")
+        assert len(service.get("/health").json()["instances"]) == 4
+        assert service.process.stop() == 0
+
+
 def test_ctrl_c_is_the_same_as_sigterm(start):
     service = start(Serve, TINY)
     os.kill(service.process.pid, signal.SIGINT)
