@@ -24,7 +24,7 @@ struct Answer::Slot {
   MonoTime last_token{};  // epoch: none yet
 };
 
-Answer::Answer(Services& services, Endpoint endpoint, const net::HttpRequest& request,
+Answer::Answer(Services& services, Endpoint endpoint, net::HttpRequest& request,
                net::HttpResponder& responder, RequestContext& context)
     : services_(services),
       endpoint_(endpoint),
@@ -108,7 +108,18 @@ rt::Task<Status> Answer::Prepare() {
   CO_TRY(prompts);
   // Looked up again: workers may have come or gone meanwhile.
   CO_TRY_ASSIGN(group, table.Find(model_));
-  co_return StartRuns(*std::move(prompts), *group);
+  Status started = StartRuns(*std::move(prompts), *group);
+  DropInput();
+  co_return started;
+}
+
+// An answer may take minutes, and thousands may be under way: only the token ids stay.
+void Answer::DropInput() {
+  std::string().swap(request_.body);
+  if (auto* chat = std::get_if<ChatRequest>(&parsed_))
+    chat->prompt = {};
+  else
+    std::vector<PlainPrompt>().swap(std::get<CompletionRequest>(parsed_).prompts);
 }
 
 Result<std::vector<std::vector<TokenId>>> Answer::MakePrompts(const ModelAssets& assets) {

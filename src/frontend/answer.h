@@ -18,8 +18,8 @@ namespace tandem::frontend {
 
 class Answer {
  public:
-  // All arguments outlive the answer.
-  Answer(Services& services, Endpoint endpoint, const net::HttpRequest& request,
+  // All arguments outlive the answer, which takes the request's body.
+  Answer(Services& services, Endpoint endpoint, net::HttpRequest& request,
          net::HttpResponder& responder, RequestContext& context);
   ~Answer();
   Answer(const Answer&) = delete;
@@ -37,6 +37,7 @@ class Answer {
   rt::Task<Status> Parse();
   rt::Task<Status> Prepare();
   Result<std::vector<std::vector<TokenId>>> MakePrompts(const ModelAssets& assets);
+  void DropInput();
   Status StartRuns(std::vector<std::vector<TokenId>> prompts, const router::ModelGroup& group);
   rt::Task<Status> RunWhole();
   rt::Task<Status> RunStream();
@@ -51,7 +52,7 @@ class Answer {
 
   Services& services_;
   const Endpoint endpoint_;
-  const net::HttpRequest& request_;
+  net::HttpRequest& request_;
   net::HttpResponder& responder_;
   RequestContext& context_;
 

@@ -104,6 +104,22 @@ TEST_F(FrontendTest, EchoAndTokenIds) {
       << ids.body;
 }
 
+// The input is let go once the workers have it; what is echoed must have been taken before.
+TEST_F(FrontendTest, EchoesSeveralLongPrompts) {
+  AddWorker(1, "agg", "xyz");
+  Start();
+  const std::string first(60, 'a');
+  const std::string second(70, 'b');
+  const Json json = Post(kCompletion, fmt::format(R"({{"prompt":["{}","{}"],"echo":true,)"
+                                                  R"("max_tokens":1}})",
+                                                  first, second))
+                        .json();
+  const auto& choices = json.Find("choices")->AsArray();
+  ASSERT_EQ(choices.size(), 2u);
+  EXPECT_EQ(choices[0].Find("text")->AsString(), first + "x");
+  EXPECT_EQ(choices[1].Find("text")->AsString(), second + "x");
+}
+
 TEST_F(FrontendTest, ErrorsBeforeTheAnswer) {
   AddWorker(1);
   FrontendOptions options;
