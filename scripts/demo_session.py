@@ -1,8 +1,11 @@
 """The second half of scripts/demo: starts `tandem serve`, asks one question, shows what the two workers did."""
 import argparse
+import collections
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +15,8 @@ import urllib.request
 QUESTION = ("I am visiting Paris for the first time. What is the Eiffel Tower, who built it, and why is it famous? "
             "Answer in three sentences.")
 MAX_TOKENS = 160
+PORT = 8000
+START_LIMIT = 300  # seconds; a slow disk reads the model in much less
 
 
 def fail(reason, remedy):
@@ -19,12 +24,32 @@ def fail(reason, remedy):
     sys.exit(1)
 
 
+def free_port():
+    """The usual port if nobody has it, else any. Also sees whether this machine can talk to itself at all."""
+    port = PORT
+    with socket.socket() as listener, socket.socket() as client:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            print(f"    port {port} is taken: another one is used", file=sys.stderr)
+            port = 0
+            listener.bind(("127.0.0.1", port))
+        listener.listen()
+        try:
+            client.connect(listener.getsockname())
+        except OSError as error:
+            fail(f"127.0.0.1 cannot be reached from this machine itself ({error.strerror})", "bring its loopback up: ip link set lo up")
+    return port
+
+
 class Server:
     def __init__(self, binary, model):
-        self.child = subprocess.Popen([binary, "serve", model, "--prefill", "1", "--decode", "1", "--http-port", "0", "--served-model-name", "demo"],
+        self.child = subprocess.Popen([binary, "serve", model, "--prefill", "1", "--decode", "1", "--http-port", str(free_port()),
+                                       "--served-model-name", "demo"],
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.workers = {}
-        self.log = []
+        self.log = collections.deque(maxlen=200)
         threading.Thread(target=self.read_log, daemon=True).start()
         self.url = self.wait_url()
 
@@ -39,13 +64,18 @@ class Server:
                 print("    " + line.rstrip(), file=sys.stderr)
 
     def wait_url(self):
+        """Where it serves. Reads on in the background, so that the server never waits for a reader."""
+        limit = threading.Timer(START_LIMIT, self.child.terminate)
+        limit.start()
         for line in self.child.stdout:
             match = re.match(r"serving .* at (http://\S+)", line)
             if match:
+                limit.cancel()
                 threading.Thread(target=self.child.stdout.read, daemon=True).start()
                 return match.group(1)
+        limit.cancel()
         self.child.wait()
-        fail("the server did not start:\n" + "".join(self.log[-15:]), "see the lines above; scripts/test --only unit,e2e tells more")
+        fail("the server did not start:\n" + "".join(list(self.log)[-15:]), "see the lines above; scripts/test --only unit,e2e tells more")
 
     def stop(self):
         self.child.send_signal(signal.SIGTERM)
@@ -135,17 +165,25 @@ def main():
             fail("no KV was moved between the workers", "see the server's lines above")
         if options.keep:
             keep(server)
+    except OSError as error:
+        fail(f"the server could not be asked: {error}\n" + "".join(list(server.log)[-15:]), "see the server's lines above")
+    except KeyboardInterrupt:
+        print()
+        sys.exit(130)
     finally:
         server.stop()
 
 
 def keep(server):
     body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hello"}]})
-    print(f"\nIt goes on serving until Ctrl-C. Try:\n  curl {server.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'", flush=True)
+    print(f"\nIt goes on serving; Ctrl-C, or kill {os.getpid()}, ends it. Try:\n"
+          f"  curl {server.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'", flush=True)
     try:
-        server.child.wait()
+        code = server.child.wait()
     except KeyboardInterrupt:
         print()
+        return
+    fail(f"the server ended with code {code}:\n" + "".join(list(server.log)[-15:]), "see its lines above")
 
 
 if __name__ == "__main__":
