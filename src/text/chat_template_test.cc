@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "text/json.h"
@@ -31,6 +32,15 @@ TEST(ChatTemplate, ErrorsNameTheLineAndCarryTheTemplatesOwnWords) {
   EXPECT_EQ(raised.error().code, Code::kInvalidArgument);
   EXPECT_EQ(raised.error().message, "chat template, line 2: roles must alternate");
   EXPECT_FALSE(ChatTemplate::Compile("\xFF"));
+}
+
+TEST(ChatTemplate, ProductsOfTwoTextsOrTwoListsAreErrors) {
+  for (const char* product : {"'a' * 'b'", "[1] * [2]", "'a' * [1]", "[] * ''", "none * 'a'"}) {
+    const auto rendered = Render(fmt::format("{{{{ {} }}}}", product));
+    ASSERT_FALSE(rendered) << product;
+    EXPECT_EQ(rendered.error().code, Code::kInvalidArgument) << product;
+  }
+  EXPECT_EQ(Render("{{ 2 * 'ab' }}{{ 'ab' * true }}{{ 2 * [1] }}"), "ababab[1, 1]");
 }
 
 TEST(ChatTemplate, StepsAreBounded) {

@@ -182,10 +182,10 @@ Result<Value> Interp::Arithmetic(Op op, const Value& a, const Value& b) {
     return a.kind() == Value::Kind::kList ? NewList(std::move(items)) : NewTuple(std::move(items));
   }
   if (op == Op::kMod && a.IsString()) return PercentFormat(*this, a, b);
-  if (op == Op::kMul && (b.IsString() || b.IsSequence())) return Arithmetic(op, b, a);
-  if (op == Op::kMul && (b.IsInt() || b.IsBool()) && (a.IsString() || a.IsSequence())) {
-    return Repeat(a, b.AsInt());
-  }
+  const auto is_count = [](const Value& value) { return value.IsInt() || value.IsBool(); };
+  const auto repeats = [](const Value& value) { return value.IsString() || value.IsSequence(); };
+  if (op == Op::kMul && repeats(a) && is_count(b)) return Repeat(a, b.AsInt());
+  if (op == Op::kMul && is_count(a) && repeats(b)) return Repeat(b, a.AsInt());
   return BadOperands(op, a, b);
 }
 
