@@ -11,7 +11,7 @@
 namespace {
 
 // Touches the first and last row of a tensor.
-void ReadRows(const tandem::model::GgufTensor& tensor) {
+void ReadRows(const tandem::model::Tensor& tensor) {
   constexpr int64_t kMaxRow = 1 << 16;
   if (tensor.Inputs() > kMaxRow) return;
   std::vector<float> values(static_cast<size_t>(tensor.Inputs()));
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   const tandem::Result<GgufView> view = GgufView::Parse(bytes, "fuzz");
   if (!view) return 0;
-  for (const GgufTensor& tensor : view->tensors()) ReadRows(tensor);
+  for (const Tensor& tensor : view->tensors()) ReadRows(tensor);
   for (const auto& [key, value] : view->metadata()) {
     static_cast<void>(view->Strings(key));
     static_cast<void>(view->Ints(key));

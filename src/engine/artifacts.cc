@@ -85,7 +85,7 @@ text::TokenizerSpec ToSpec(model::TokenizerMetadata metadata) {
 // usual: rows are padded to a round number, and no text leads to them.
 Status CheckVocabulary(const model::GgufView& file, int32_t tokens) {
   constexpr std::string_view kTable = "token_embd.weight";
-  const model::GgufTensor* table = file.FindTensor(kTable);
+  const model::Tensor* table = file.FindTensor(kTable);
   if (table == nullptr || tokens <= table->Rows()) return {};
   return Err(
       Code::kCorrupt,

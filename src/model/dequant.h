@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "model/gguf_types.h"
+#include "model/tensor_types.h"
 
 namespace tandem::model {
 

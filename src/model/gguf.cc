@@ -13,13 +13,13 @@
 
 namespace tandem::model {
 
-int64_t GgufTensor::Rows() const {
+int64_t Tensor::Rows() const {
   int64_t rows = 1;
   for (size_t i = 1; i < dims.size(); ++i) rows *= dims[i];
   return rows;
 }
 
-const GgufTensor* GgufView::FindTensor(std::string_view name) const {
+const Tensor* GgufView::FindTensor(std::string_view name) const {
   const auto found = tensor_index_.find(name);
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/gguf_types.h"
+#include "model/tensor.h"
 
 namespace tandem::model {
 
@@ -48,17 +48,6 @@ struct GgufValue {
   std::span<const std::byte> bytes;
 };
 
-struct GgufTensor {
-  std::string_view name;
-  TensorType type = TensorType::kF32;
-  std::vector<int64_t> dims;         // fastest first: a matrix is {inputs, outputs}
-  std::span<const std::byte> bytes;  // exactly the tensor's data
-
-  int64_t Inputs() const { return dims[0]; }
-  // All further dimensions together: the number of rows.
-  int64_t Rows() const;
-};
-
 // A parsed file whose bytes belong to somebody else and must outlive the view.
 class GgufView {
  public:
@@ -67,9 +56,9 @@ class GgufView {
 
   const std::string& label() const { return label_; }
   uint32_t version() const { return version_; }
-  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
   // Null when the file has no such tensor or key.
-  const GgufTensor* FindTensor(std::string_view name) const;
+  const Tensor* FindTensor(std::string_view name) const;
   const GgufValue* Find(std::string_view key) const;
   const std::map<std::string_view, GgufValue>& metadata() const { return metadata_; }
   // Everything before the tensor data: metadata and tensor table.
@@ -100,7 +89,7 @@ class GgufView {
   std::string label_;
   uint32_t version_ = 0;
   std::map<std::string_view, GgufValue> metadata_;
-  std::vector<GgufTensor> tensors_;
+  std::vector<Tensor> tensors_;
   std::map<std::string_view, size_t> tensor_index_;
   std::span<const std::byte> header_;
 };

@@ -184,7 +184,7 @@ class GgufParser {
   }
 
   Status ReadTensor(uint64_t index) {
-    GgufTensor tensor;
+    Tensor tensor;
     TRY_ASSIGN(tensor.name,
                cursor_.ReadString(kMaxNameBytes, fmt::format("the name of tensor {}", index)));
     const std::string what = fmt::format("tensor {}", Printable(tensor.name));
@@ -210,7 +210,7 @@ class GgufParser {
     return {};
   }
 
-  Status ReadDims(GgufTensor& tensor, std::string_view what) {
+  Status ReadDims(Tensor& tensor, std::string_view what) {
     TRY_ASSIGN(const uint32_t count, cursor_.Read<uint32_t>(what));
     if (count < 1 || count > kMaxDims)
       return Err(Code::kCorrupt, "{}: {} has {} dimensions, 1 to {} are possible", label_, what,
@@ -235,7 +235,7 @@ class GgufParser {
     view_.header_ = file_.first(cursor_.offset());
     const uint64_t start = (cursor_.offset() + alignment_ - 1) / alignment_ * alignment_;
     for (size_t i = 0; i < view_.tensors_.size(); ++i) {
-      GgufTensor& tensor = view_.tensors_[i];
+      Tensor& tensor = view_.tensors_[i];
       const uint64_t size =
           RowBytes(tensor.type, tensor.dims[0]) * static_cast<uint64_t>(tensor.Rows());
       if (offsets_[i] > std::numeric_limits<uint64_t>::max() - start - size ||

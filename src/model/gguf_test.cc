@@ -82,7 +82,7 @@ TEST(Gguf, Tensors) {
   const Result<GgufView> view = GgufView::Parse(file, "m.gguf");
   ASSERT_TRUE(view) << view.error().message;
   ASSERT_EQ(view->tensors().size(), 3U);
-  const GgufTensor* tensor = view->FindTensor("b");
+  const Tensor* tensor = view->FindTensor("b");
   ASSERT_NE(tensor, nullptr);
   EXPECT_EQ(tensor->type, TensorType::kQ8_0);
   EXPECT_EQ(tensor->Inputs(), 32);
@@ -175,7 +175,7 @@ TEST(Gguf, NoChangedByteEscapesTheFile) {
       file[at] = static_cast<std::byte>(value);
       const Result<GgufView> view = GgufView::Parse(file, "m.gguf");
       if (!view) continue;
-      for (const GgufTensor& tensor : view->tensors()) {
+      for (const Tensor& tensor : view->tensors()) {
         ASSERT_GE(tensor.bytes.data(), file.data());
         ASSERT_LE(tensor.bytes.data() + tensor.bytes.size(), file.data() + file.size());
       }

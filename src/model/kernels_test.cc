@@ -110,7 +110,7 @@ struct MatrixCase {
 
   Aligned memory;
   std::string bytes;
-  GgufTensor tensor;
+  Tensor tensor;
   std::vector<float> x;
   Activations rows;
   size_t panel_bytes = 0;

@@ -169,7 +169,7 @@ void LlamaModel::Plan(std::span<const BatchSlice> slices, KvArena arena, int thr
 }
 
 void LlamaModel::Embed(const TeamMember& member) {
-  const GgufTensor& table = *parts_.weights.embedding;
+  const Tensor& table = *parts_.weights.embedding;
   const size_t row_bytes = RowBytes(table.type, table.Inputs());
   const Part part = PartOf(member, places_.size());
   for (size_t row = part.begin; row < part.end; ++row) {

@@ -138,7 +138,7 @@ class ConfigReader {
 
   // The embedding table decides; the optional key must agree with it.
   Status ReadVocab() {
-    const GgufTensor* table = file_.FindTensor("token_embd.weight");
+    const Tensor* table = file_.FindTensor("token_embd.weight");
     if (table == nullptr)
       return Err(Code::kCorrupt, "{}: tensor token_embd.weight is missing", file_.label());
     const int64_t rows = table->Rows();
@@ -169,7 +169,7 @@ class TensorChecker {
   explicit TensorChecker(const GgufView& file) : file_(file) {}
 
   Status Check(const std::string& name, int64_t inputs, int64_t rows) {
-    const GgufTensor* tensor = file_.FindTensor(name);
+    const Tensor* tensor = file_.FindTensor(name);
     if (tensor == nullptr)
       return Err(Code::kCorrupt, "{}: tensor {} is missing", file_.label(), name);
     if (tensor->Inputs() != inputs || tensor->Rows() != rows)
@@ -181,7 +181,7 @@ class TensorChecker {
 
   // A tensor nobody reads would mean that the model computes something else than we do.
   Status RefuseOthers() const {
-    for (const GgufTensor& tensor : file_.tensors())
+    for (const Tensor& tensor : file_.tensors())
       if (!known_.contains(std::string(tensor.name)))
         return Err(Code::kUnsupported,
                    "{}: tensor {} is not part of the supported form of architecture '{}'",

@@ -26,7 +26,7 @@ struct PanelRows {
   const std::byte* row[kPanel];
 };
 
-PanelRows RowsOf(const GgufTensor& tensor, size_t p) {
+PanelRows RowsOf(const Tensor& tensor, size_t p) {
   const size_t row_bytes = RowBytes(tensor.type, tensor.Inputs());
   const auto rows = static_cast<size_t>(tensor.Rows());
   PanelRows result{};
@@ -164,7 +164,7 @@ size_t PanelBytes(WeightFormat format, size_t inputs) {
   CHECK(false);
 }
 
-void PackPanel(const GgufTensor& tensor, size_t p, std::byte* out) {
+void PackPanel(const Tensor& tensor, size_t p, std::byte* out) {
   const WeightFormat format = FormatOf(tensor.type);
   const auto inputs = static_cast<size_t>(tensor.Inputs());
   const PanelRows rows = RowsOf(tensor, p);

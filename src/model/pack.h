@@ -45,7 +45,7 @@ WeightFormat FormatOf(TensorType type);
 // Bytes of one panel; a multiple of 64.
 size_t PanelBytes(WeightFormat format, size_t inputs);
 // Writes panel p of a {inputs, outputs} tensor to `out` (PanelBytes).
-void PackPanel(const GgufTensor& tensor, size_t p, std::byte* out);
+void PackPanel(const Tensor& tensor, size_t p, std::byte* out);
 
 }  // namespace tandem::model
 

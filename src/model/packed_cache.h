@@ -18,7 +18,7 @@ namespace tandem::model {
 
 // One matrix of the packed image: panel p of `tensor` goes to offset + p * stride.
 struct PackPiece {
-  const GgufTensor* tensor = nullptr;
+  const Tensor* tensor = nullptr;
   size_t offset = 0;
   size_t stride = 0;
 };

@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "model/float16.h"
-#include "model/gguf_types.h"
+#include "model/tensor_types.h"
 
 namespace tandem::model {
 

@@ -13,42 +13,42 @@ class Layout {
   explicit Layout(const GgufView& file) : file_(file) {}
 
   std::vector<float> Vector(const std::string& name) const {
-    const GgufTensor& tensor = Tensor(name);
+    const Tensor& tensor = Get(name);
     std::vector<float> values(static_cast<size_t>(tensor.Inputs()));
     DequantizeRow(tensor.type, tensor.bytes.data(), values);
     return values;
   }
 
   PackedMatrix Matrix(const std::string& name) {
-    PackedMatrix matrix = Describe(Tensor(name));
+    PackedMatrix matrix = Describe(Get(name));
     matrix.panel_stride = PanelBytes(matrix.format, matrix.inputs);
-    Place(Tensor(name), matrix, 0);
+    Place(Get(name), matrix, 0);
     plan_.bytes += matrix.panels() * matrix.panel_stride;
     return matrix;
   }
 
   void Interleaved(const std::string& first_name, const std::string& second_name,
                    PackedMatrix& first, PackedMatrix& second) {
-    first = Describe(Tensor(first_name));
-    second = Describe(Tensor(second_name));
+    first = Describe(Get(first_name));
+    second = Describe(Get(second_name));
     const size_t first_bytes = PanelBytes(first.format, first.inputs);
     const size_t stride = first_bytes + PanelBytes(second.format, second.inputs);
     first.panel_stride = second.panel_stride = stride;
-    Place(Tensor(first_name), first, 0);
-    Place(Tensor(second_name), second, first_bytes);
+    Place(Get(first_name), first, 0);
+    Place(Get(second_name), second, first_bytes);
     plan_.bytes += first.panels() * stride;
   }
 
   PackPlan TakePlan() { return std::move(plan_); }
 
  private:
-  const GgufTensor& Tensor(const std::string& name) const {
-    const GgufTensor* tensor = file_.FindTensor(name);
+  const Tensor& Get(const std::string& name) const {
+    const Tensor* tensor = file_.FindTensor(name);
     CHECK(tensor != nullptr);
     return *tensor;
   }
 
-  static PackedMatrix Describe(const GgufTensor& tensor) {
+  static PackedMatrix Describe(const Tensor& tensor) {
     PackedMatrix matrix;
     matrix.format = FormatOf(tensor.type);
     matrix.outputs = static_cast<size_t>(tensor.Rows());
@@ -56,7 +56,7 @@ class Layout {
     return matrix;
   }
 
-  void Place(const GgufTensor& tensor, PackedMatrix& matrix, size_t shift) {
+  void Place(const Tensor& tensor, PackedMatrix& matrix, size_t shift) {
     const size_t offset = plan_.bytes + shift;
     matrix.offset = offset;
     plan_.pieces.push_back({&tensor, offset, matrix.panel_stride});

@@ -25,8 +25,8 @@ struct LayerWeights {
 struct Weights {
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm;
-  PackedMatrix head;                      // the token table's, where the file has no output matrix
-  const GgufTensor* embedding = nullptr;  // rows are read from the file
+  PackedMatrix head;                  // the token table's, where the file has no output matrix
+  const Tensor* embedding = nullptr;  // rows are read from the file
 };
 
 // Lays out the packed image of a file that CheckTensors accepted. Bind then says where the image

@@ -1,7 +1,7 @@
 // Tensor types of GGUF files that this build can compute with, and the names of those that it
 // cannot.
-#ifndef TANDEM_MODEL_GGUF_TYPES_H_
-#define TANDEM_MODEL_GGUF_TYPES_H_
+#ifndef TANDEM_MODEL_TENSOR_TYPES_H_
+#define TANDEM_MODEL_TENSOR_TYPES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -41,4 +41,4 @@ size_t RowBytes(TensorType type, int64_t elements);
 
 }  // namespace tandem::model
 
-#endif  // TANDEM_MODEL_GGUF_TYPES_H_
+#endif  // TANDEM_MODEL_TENSOR_TYPES_H_

@@ -1,4 +1,4 @@
-#include "model/gguf_types.h"
+#include "model/tensor_types.h"
 
 #include <array>
 
