@@ -108,7 +108,7 @@ xfer::KvIdentity IdentityOf(const model::Model& model) {
   const model::KvLayout& layout = model.kv_layout();
   return {.model_digest = model.WeightsDigest(),
           .layout_id = layout.Id(),
-          .dtype = layout.dtype == model::KvDtype::kFloat16 ? "f16" : "f32",
+          .dtype = std::string(model::KvDtypeName(layout.dtype)),
           .block_tokens = static_cast<uint32_t>(layout.block_tokens),
           .block_bytes = layout.BlockBytes(),
           .numerics_id = model.NumericsId()};

@@ -351,7 +351,7 @@ TEST_F(ForwardTest, ShapesThatTheKernelsCannotComputeAreRefused) {
 TEST_F(ForwardTest, IdsSayWhatMustBeEqual) {
   Engine engine(LoadOptions{.path = TinyPath(TensorType::kF32, TinyShape{}), .force_isa = "plain"});
   EXPECT_EQ(engine.model().NumericsId(), "plain-f16-k2");
-  EXPECT_EQ(engine.model().kv_layout().Id(), "kv1-f16-l2-h2-d16-b16");
+  EXPECT_EQ(engine.model().kv_layout().Id(), "kv2-f16-l2-h2-k16-v16-b16");
   EXPECT_EQ(engine.model().kv_layout().BlockBytes(), size_t{2} * 2 * 2 * 2 * 16 * 16);
   EXPECT_EQ(engine.model().WeightsDigest().size(), 64U);
 }

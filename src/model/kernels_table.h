@@ -37,6 +37,7 @@ constexpr Ops MakeOps(std::string_view name) {
   ops.scale = Scale<S>;
   ops.rope = Rope<S>;
   ops.narrow = Narrow<S>;
+  ops.soft_cap = SoftCap<S>;
   ops.attend_span = AttendSpan<S>;
   ops.merge_span = MergeSpan<S>;
   return ops;

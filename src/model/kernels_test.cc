@@ -8,29 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "base/team.h"
 #include "model/activations.h"
 #include "model/dequant.h"
 #include "model/ops.h"
 #include "model/pack.h"
 #include "model/rope.h"
 #include "model/simd_plain.h"
+#include "model/test_levels.h"
 #include "model/tiny_gguf.h"
 
 namespace tandem::model {
 
-const Ops& EmulatedAvx512Ops();
-
 namespace {
-
-bool CanEmulate() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-
-std::vector<const Ops*> Levels() {
-  const OpsList list = AvailableOps();
-  std::vector<const Ops*> levels(list.levels, list.levels + list.count);
-  if (CanEmulate()) levels.push_back(&EmulatedAvx512Ops());
-  return levels;
-}
 
 // Printed for whoever reads the log of a machine: the tests below are about these.
 TEST(Levels, AreThoseOfThisCpu) {
@@ -41,18 +30,6 @@ TEST(Levels, AreThoseOfThisCpu) {
   std::printf("levels of this CPU: %s\n", names.c_str());
   ASSERT_GE(list.count, 1);
   EXPECT_EQ(list.levels[0], &PlainOps());
-}
-
-// Compute threads flush denormals; so do these tests.
-class KernelsTest : public testing::Test {
- protected:
-  void SetUp() override { FlushDenormalsOnThisThread(); }
-};
-
-std::vector<float> RandomFloats(RandomBytes& random, size_t count, float spread) {
-  std::vector<float> values(count);
-  for (float& v : values) v = random.Uniform(-spread, spread);
-  return values;
 }
 
 // 64-byte aligned storage.
@@ -276,142 +253,6 @@ TEST_F(KernelsTest, NarrowRoundsTiesToEven) {
   ExpectNarrowed({2049.0F, 2051.0F, -2049.0F, -2051.0F, 1.00048828125F, 1.00146484375F, 4098.0F,
                   4102.0F, 32784.0F, 32816.0F, 0x1p-25F, 0x1.8p-24F, -0x1p-25F, -0x1.8p-24F,
                   0x1.002p-14F, 0x1.006p-14F});
-}
-
-// Keys and values of one head in blocks of 16, poisoned beyond what may be read.
-struct SpanCase {
-  SpanCase(KvDtype dtype_in, int dim) : dtype(dtype_in), head_dim(dim) {
-    RandomBytes random(11);
-    const auto d = static_cast<size_t>(dim);
-    q = RandomFloats(random, 60 * d, 0.4F);
-    k = RandomFloats(random, kSpanKeys * d, 2.0F);
-    v = RandomFloats(random, kSpanKeys * d, 2.0F);
-  }
-
-  // Attends vectors [begin, end), the last of which sees `seen` keys and each one before it one
-  // less, three at a time; results are appended.
-  void Attend(const Ops& ops, int begin, int end, std::vector<float>& results) const {
-    const auto d = static_cast<size_t>(head_dim);
-    const size_t element = dtype == KvDtype::kFloat16 ? 2 : 4;
-    const size_t tile_bytes = kTileKeys * d * element;
-    std::vector<std::byte> k_bytes(kSpanKeys * d * element, std::byte{0xFF});
-    std::vector<std::byte> v_bytes(kSpanKeys * d * element, std::byte{0xFF});
-    const int keys = Limit(end - 1);
-    for (size_t key = 0; key < static_cast<size_t>(keys); ++key)
-      for (size_t i = 0; i < d; ++i) {
-        Store(k[key * d + i],
-              k_bytes.data() + key / 16 * tile_bytes + (i * kTileKeys + key % 16) * element);
-        Store(v[key * d + i], v_bytes.data() + (key * d + i) * element);
-      }
-    std::vector<const std::byte*> k_tiles, v_tiles;
-    for (size_t t = 0; t < kSpanKeys / kTileKeys; ++t) {
-      k_tiles.push_back(k_bytes.data() + t * tile_bytes);
-      v_tiles.push_back(v_bytes.data() + t * tile_bytes);
-    }
-    const auto n = static_cast<size_t>(end - begin);
-    std::vector<int32_t> limits;
-    for (int i = begin; i < end; ++i) limits.push_back(Limit(i));
-    std::vector<float> scratch(AttentionScratch(n, d)), max(n), sum(n), out(n * d);
-    SpanArgs args;
-    args.q = q.data() + static_cast<size_t>(begin) * d;
-    args.vectors = end - begin;
-    args.head_dim = head_dim;
-    args.limits = limits.data();
-    args.k_tiles = k_tiles.data();
-    args.v_tiles = v_tiles.data();
-    args.k_stride = kTileKeys;
-    args.dtype = dtype;
-    args.scratch = scratch.data();
-    args.max = max.data();
-    args.sum = sum.data();
-    args.out = out.data();
-    ops.attend_span(args);
-    for (size_t i = 0; i < n; ++i) {
-      results.push_back(max[i]);
-      results.push_back(sum[i]);
-      results.insert(results.end(), out.begin() + static_cast<std::ptrdiff_t>(i * d),
-                     out.begin() + static_cast<std::ptrdiff_t>((i + 1) * d));
-    }
-  }
-
-  static int Limit(int vector) { return 150 + vector / 3 * 5; }
-  float Rounded(float x) const {
-    return dtype == KvDtype::kFloat16 ? HalfToFloat(FloatToHalf(x)) : x;
-  }
-  void Store(float x, std::byte* to) const {
-    const uint16_t half = FloatToHalf(x);
-    if (dtype == KvDtype::kFloat16)
-      std::memcpy(to, &half, 2);
-    else
-      std::memcpy(to, &x, 4);
-  }
-
-  KvDtype dtype;
-  int head_dim;
-  std::vector<float> q, k, v;
-};
-
-TEST_F(KernelsTest, AttentionMatchesTheReference) {
-  for (const KvDtype dtype : {KvDtype::kFloat16, KvDtype::kFloat32}) {
-    const SpanCase c(dtype, 48);
-    for (const Ops* ops : Levels()) {
-      std::vector<float> results;
-      c.Attend(*ops, 0, 3, results);
-      for (size_t vector = 0; vector < 3; ++vector) {
-        std::vector<double> p(150);
-        double total = 0;
-        for (size_t key = 0; key < 150; ++key) {
-          double score = 0;
-          for (size_t i = 0; i < 48; ++i)
-            score += static_cast<double>(c.q[vector * 48 + i] * c.Rounded(c.k[key * 48 + i]));
-          p[key] = std::exp(score);
-          total += p[key];
-        }
-        const float* out = results.data() + vector * 50 + 2;
-        const auto sum = static_cast<double>(results[vector * 50 + 1]);
-        for (size_t i = 0; i < 48; ++i) {
-          double expected = 0;
-          for (size_t key = 0; key < 150; ++key)
-            expected += p[key] / total * static_cast<double>(c.Rounded(c.v[key * 48 + i]));
-          ASSERT_NEAR(static_cast<double>(out[i]) / sum, expected, 1e-5) << ops->name;
-        }
-      }
-    }
-  }
-}
-
-TEST_F(KernelsTest, AttentionGivesTheSameBitsHoweverVectorsAreGrouped) {
-  for (const KvDtype dtype : {KvDtype::kFloat16, KvDtype::kFloat32})
-    for (const int dim : {16, 48, 64}) {
-      const SpanCase c(dtype, dim);
-      std::vector<float> expected;
-      for (int i = 0; i < 60; ++i) c.Attend(PlainOps(), i, i + 1, expected);
-      for (const Ops* ops : Levels())
-        for (const int size : {1, 2, 3, 7, 13, 48, 60}) {
-          std::vector<float> results;
-          for (int i = 0; i < 60; i += size) c.Attend(*ops, i, std::min(i + size, 60), results);
-          ASSERT_EQ(0,
-                    std::memcmp(results.data(), expected.data(), expected.size() * sizeof(float)))
-              << ops->name << " groups of " << size << " head_dim " << dim;
-        }
-    }
-}
-
-TEST_F(KernelsTest, MergingSpansGivesTheWholeOnEveryLevel) {
-  const std::vector<float> a = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-  std::vector<float> first;
-  for (const Ops* ops : Levels()) {
-    std::vector<float> out = a;
-    float max = 1.5F;
-    float sum = 2.0F;
-    ops->merge_span(3.0F, 4.0F, a.data(), 16, &max, &sum, out.data());
-    EXPECT_EQ(max, 3.0F);
-    EXPECT_NEAR(sum, 4.0F + 2.0F * std::exp(-1.5F), 1e-6);
-    EXPECT_NEAR(out[3], 4.0F + 4.0F * std::exp(-1.5F), 1e-6);
-    out.push_back(sum);
-    if (first.empty()) first = out;
-    EXPECT_EQ(0, std::memcmp(out.data(), first.data(), out.size() * sizeof(float))) << ops->name;
-  }
 }
 
 TEST_F(KernelsTest, PlainFusedMultiplyAddRoundsOnce) {

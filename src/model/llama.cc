@@ -11,6 +11,8 @@ namespace {
 
 // Up to this many rows each thread makes all activations for itself: cheaper than a barrier.
 constexpr size_t kRowsForEach = 2;
+// Every layer's queries see all positions up to their own.
+constexpr int64_t kWindows[] = {0};
 
 // Deals out pieces of a region; without one (null) it only counts the bytes.
 class Carver {
@@ -46,7 +48,12 @@ LlamaModel::LlamaModel(Parts parts)
     : parts_(std::move(parts)),
       ops_(*parts_.ops),
       rope_(parts_.config.head_dim, parts_.config.rope_dims, parts_.config.rope_base),
-      attention_(parts_.config, parts_.kv_layout, *parts_.ops),
+      attention_({.heads = parts_.config.heads,
+                  .kv_heads = parts_.config.kv_heads,
+                  .k_dim = parts_.config.head_dim,
+                  .v_dim = parts_.config.head_dim},
+                 parts_.kv_layout, *parts_.ops),
+      writer_(parts_.kv_layout, *parts_.ops),
       embedding_(static_cast<size_t>(parts_.config.embedding)),
       head_dim_(static_cast<size_t>(parts_.config.head_dim)),
       query_width_(static_cast<size_t>(parts_.config.heads) * head_dim_),
@@ -63,8 +70,7 @@ LlamaModel::LlamaModel(Parts parts)
 
 std::string LlamaModel::NumericsId() const {
   constexpr int kKernelVersion = 2;
-  return fmt::format("{}-{}-k{}", ops_.name,
-                     parts_.kv_layout.dtype == KvDtype::kFloat16 ? "f16" : "f32", kKernelVersion);
+  return fmt::format("{}-{}-k{}", ops_.name, KvDtypeName(parts_.kv_layout.dtype), kKernelVersion);
 }
 
 Status LlamaModel::ReserveScratch(int max_tokens, int max_logit_rows) {
@@ -76,6 +82,8 @@ Status LlamaModel::ReserveScratch(int max_tokens, int max_logit_rows) {
     Carver carver(at);
     residual_ = carver.Floats(max_tokens_ * embedding_);
     queries_ = carver.Floats(max_tokens_ * query_width_);
+    keys_ = carver.Floats(max_tokens_ * kv_width_);
+    values_ = carver.Floats(max_tokens_ * kv_width_);
     attended_ = carver.Floats(max_tokens_ * query_width_);
     gated_ = carver.Floats(max_tokens_ * inner_);
     cosine_ = carver.Floats(max_tokens_ * head_dim_);
@@ -144,7 +152,7 @@ Status LlamaModel::Forward(std::span<const BatchSlice> slices, KvArena arena, Te
   for (int layer = 0; layer < parts_.config.layers; ++layer) {
     if (abort != nullptr && abort->load(std::memory_order_relaxed))
       return Err(Code::kCancelled, "the step was given up before layer {}", layer);
-    attention_.StartLayer(layer, layer + 1 == parts_.config.layers);
+    attention_.StartLayer(layer, layer + 1 == parts_.config.layers, kWindows[0]);
     team.Run([&](TeamMember& member) { RunLayer(layer, member); });
   }
   if (!logit_tokens_.empty()) team.Run([&](TeamMember& member) { RunHead(member, logits); });
@@ -152,7 +160,7 @@ Status LlamaModel::Forward(std::span<const BatchSlice> slices, KvArena arena, Te
 }
 
 void LlamaModel::Plan(std::span<const BatchSlice> slices, KvArena arena, int threads) {
-  address_ = KvAddress(parts_.kv_layout, arena);
+  writer_.SetArena(arena);
   places_.clear();
   logit_tokens_.clear();
   const int64_t block_tokens = parts_.kv_layout.block_tokens;
@@ -161,11 +169,13 @@ void LlamaModel::Plan(std::span<const BatchSlice> slices, KvArena arena, int thr
       const int64_t position = slice.start_position + static_cast<int64_t>(i);
       if (slice.tokens.size() - i <= static_cast<size_t>(slice.logit_rows))
         logit_tokens_.push_back(places_.size());
-      places_.push_back({slice.block_table[static_cast<size_t>(position / block_tokens)],
-                         static_cast<int32_t>(position % block_tokens), position, slice.tokens[i]});
+      places_.push_back({{.block = slice.block_table[static_cast<size_t>(position / block_tokens)],
+                          .slot = static_cast<int32_t>(position % block_tokens)},
+                         position,
+                         slice.tokens[i]});
     }
   }
-  attention_.Plan(slices, arena, threads);
+  attention_.Plan(slices, arena, threads, kWindows);
 }
 
 void LlamaModel::Embed(const TeamMember& member) {
@@ -232,7 +242,9 @@ void LlamaModel::RunLayer(int index, TeamMember& member) {
         return Norm(ResidualRow(row), layer.attention_norm, buffer);
       },
       layer.v.quantized());
-  MultiplyQkv(layer, index, member, x);
+  MultiplyQkv(layer, member, x);
+  member.Barrier();
+  StoreHeads(index, member);
   if (rows == 0) return;
   member.Barrier();
   attention_.Work(member.index(), queries_, attended_);
@@ -264,7 +276,7 @@ const float* LlamaModel::Norm(const float* x, const std::vector<float>& weight, 
   return out;
 }
 
-void LlamaModel::MultiplyQkv(const LayerWeights& layer, int index, const TeamMember& member,
+void LlamaModel::MultiplyQkv(const LayerWeights& layer, const TeamMember& member,
                              const Activations& x) {
   const size_t rows = places_.size();
   const size_t q_panels = layer.q.panels();
@@ -285,13 +297,13 @@ void LlamaModel::MultiplyQkv(const LayerWeights& layer, int index, const TeamMem
                  });
   MultiplyPanels(ops_, layer.k, Within(part, q_panels, kv_panels), x, rows,
                  [&](size_t panel, size_t row, float* outputs) {
-                   each_step(panel, kv_width_, outputs, [&](size_t output, float* values) {
-                     StoreKey(index, row, output, values);
-                   });
+                   each_step(panel, kv_width_, outputs,
+                             [&](size_t output, float* values) { StoreKey(row, output, values); });
                  });
   const auto store_values = [&](size_t panel, size_t row, float* outputs) {
-    each_step(panel, kv_width_, outputs,
-              [&](size_t output, float* values) { StoreValue(index, row, output, values); });
+    const size_t first = panel * kPanel;
+    std::memcpy(values_ + row * kv_width_ + first, outputs,
+                std::min<size_t>(kPanel, kv_width_ - first) * sizeof(float));
   };
   const Part passes = Within(part, q_panels + kv_panels, value_passes * kv_panels);
   const Part v_part = {passes.begin / value_passes, passes.end / value_passes};
@@ -308,33 +320,18 @@ void LlamaModel::StoreQuery(size_t row, size_t output, float* values) {
   std::memcpy(queries_ + row * query_width_ + output, values, head_step_ * sizeof(float));
 }
 
-void LlamaModel::StoreKey(int layer, size_t row, size_t output, float* values) {
-  const size_t dimension = output % head_dim_;
-  const size_t turn = row * head_dim_ + dimension;
+void LlamaModel::StoreKey(size_t row, size_t output, float* values) {
+  const size_t turn = row * head_dim_ + output % head_dim_;
   ops_.rope(cosine_ + turn, sine_ + turn, head_step_, values);
-  const Place& place = places_[row];
-  const auto block_tokens = static_cast<size_t>(parts_.kv_layout.block_tokens);
-  const size_t at = dimension * block_tokens + static_cast<size_t>(place.slot);
-  std::byte* part = address_.K(place.block, layer, static_cast<int>(output / head_dim_));
-  if (parts_.kv_layout.dtype == KvDtype::kFloat32) {
-    float* to = reinterpret_cast<float*>(part) + at;
-    for (size_t i = 0; i < head_step_; ++i) to[i * block_tokens] = values[i];
-    return;
-  }
-  uint16_t halves[kPanel];
-  ops_.narrow(values, head_step_, halves);
-  uint16_t* to = reinterpret_cast<uint16_t*>(part) + at;
-  for (size_t i = 0; i < head_step_; ++i) to[i * block_tokens] = halves[i];
+  std::memcpy(keys_ + row * kv_width_ + output, values, head_step_ * sizeof(float));
 }
 
-void LlamaModel::StoreValue(int layer, size_t row, size_t output, const float* values) {
-  const Place& place = places_[row];
-  const size_t at = static_cast<size_t>(place.slot) * head_dim_ + output % head_dim_;
-  std::byte* part = address_.V(place.block, layer, static_cast<int>(output / head_dim_));
-  if (parts_.kv_layout.dtype == KvDtype::kFloat32)
-    std::memcpy(reinterpret_cast<float*>(part) + at, values, head_step_ * sizeof(float));
-  else
-    ops_.narrow(values, head_step_, reinterpret_cast<uint16_t*>(part) + at);
+void LlamaModel::StoreHeads(int layer, const TeamMember& member) const {
+  const auto heads = static_cast<size_t>(parts_.config.kv_heads);
+  const Part part = PartOf(member, places_.size() * heads);
+  for (size_t i = part.begin; i < part.end; ++i)
+    writer_.Store(places_[i / heads].kv, layer, static_cast<int>(i % heads), keys_ + i * head_dim_,
+                  values_ + i * head_dim_);
 }
 
 void LlamaModel::RunHead(TeamMember& member, std::span<float> logits) {

@@ -1,5 +1,5 @@
-// The forward pass of the Llama architecture. One parallel region per layer with five barriers when
-// few rows are computed, nine when many: then the rows of norms and quantisation are divided too.
+// The forward pass of the Llama architecture. One parallel region per layer with six barriers when
+// few rows are computed, ten when many: then the rows of norms and quantisation are divided too.
 #ifndef TANDEM_MODEL_LLAMA_H_
 #define TANDEM_MODEL_LLAMA_H_
 
@@ -11,6 +11,7 @@
 #include "model/activations.h"
 #include "model/attention.h"
 #include "model/gguf.h"
+#include "model/kv_writer.h"
 #include "model/matmul.h"
 #include "model/memory.h"
 #include "model/model.h"
@@ -45,10 +46,8 @@ class LlamaModel final : public Model {
                  std::span<float> logits, const std::atomic<bool>* abort) override;
 
  private:
-  // Where the key and value of a token go.
   struct Place {
-    BlockId block;
-    int32_t slot;
+    KvWriter::Place kv;  // where the key and value of a token go
     int64_t position;
     TokenId token;
   };
@@ -73,17 +72,18 @@ class LlamaModel final : public Model {
   Activations Rest(const TeamMember& member, size_t rows) const;
   void PrepareRest(const float* values, size_t row, const Activations& x,
                    const Activations& rest) const;
-  void MultiplyQkv(const LayerWeights& layer, int index, const TeamMember& member,
-                   const Activations& x);
+  void MultiplyQkv(const LayerWeights& layer, const TeamMember& member, const Activations& x);
   void StoreQuery(size_t row, size_t output, float* values);
-  void StoreKey(int layer, size_t row, size_t output, float* values);
-  void StoreValue(int layer, size_t row, size_t output, const float* values);
+  void StoreKey(size_t row, size_t output, float* values);
+  // Whole heads, once all their numbers are there, to the arena.
+  void StoreHeads(int layer, const TeamMember& member) const;
   float* ResidualRow(size_t row) const { return residual_ + row * embedding_; }
 
   Parts parts_;
   const Ops& ops_;
   Rope rope_;
   Attention attention_;
+  KvWriter writer_;
   size_t weight_bytes_ = 0;
   size_t embedding_;
   size_t head_dim_;
@@ -98,6 +98,8 @@ class LlamaModel final : public Model {
   Mapping scratch_;
   float* residual_ = nullptr;  // [tokens][embedding]
   float* queries_ = nullptr;   // [tokens][query_width]
+  float* keys_ = nullptr;      // [tokens][kv_width]
+  float* values_ = nullptr;    // [tokens][kv_width]
   float* attended_ = nullptr;  // [tokens][query_width]
   float* gated_ = nullptr;     // [tokens][inner]
   float* cosine_ = nullptr;    // [tokens][head_dim]
@@ -108,7 +110,6 @@ class LlamaModel final : public Model {
   std::vector<Activations> own_rest_;
 
   // The step in progress.
-  KvAddress address_;
   std::vector<Place> places_;         // of each token
   std::vector<size_t> logit_tokens_;  // tokens whose logits are wanted
 };

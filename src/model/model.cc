@@ -36,17 +36,6 @@ std::string PackKey(const std::string& digest) {
 
 }  // namespace
 
-size_t KvLayout::BlockBytes() const {
-  const size_t element = dtype == KvDtype::kFloat16 ? 2 : 4;
-  return element * 2 * static_cast<size_t>(layers) * static_cast<size_t>(kv_heads) *
-         static_cast<size_t>(head_dim) * static_cast<size_t>(block_tokens);
-}
-
-std::string KvLayout::Id() const {
-  return fmt::format("kv1-{}-l{}-h{}-d{}-b{}", dtype == KvDtype::kFloat16 ? "f16" : "f32", layers,
-                     kv_heads, head_dim, block_tokens);
-}
-
 Result<std::unique_ptr<Model>> Model::Load(const LoadOptions& options, Team& team) {
   if (options.block_tokens < 1 || options.block_tokens > kMaxBlockTokens)
     return Err(Code::kInvalidArgument, "block size {} is not between 1 and {}",
@@ -58,8 +47,12 @@ Result<std::unique_ptr<Model>> Model::Load(const LoadOptions& options, Team& tea
   TRY_ASSIGN(parts.config, ReadModelConfig(view));
   TRY(CheckTensors(view, parts.config));
   TRY(CheckShapes(parts.config, options.path));
-  parts.kv_layout = {parts.config.layers, parts.config.kv_heads, parts.config.head_dim,
-                     options.block_tokens, options.kv_dtype};
+  parts.kv_layout = {.layers = parts.config.layers,
+                     .kv_heads = parts.config.kv_heads,
+                     .k_dim = parts.config.head_dim,
+                     .v_dim = parts.config.head_dim,
+                     .block_tokens = options.block_tokens,
+                     .dtype = options.kv_dtype};
   TRY_ASSIGN(parts.digest, WeightsDigestOf(*parts.file, options.path, options.cache_dir));
   WeightLayout layout = LayOutWeights(view, parts.config);
   TRY_ASSIGN(parts.image, LoadPacked(layout.plan, PackKey(parts.digest), options.cache_dir, team,

@@ -13,13 +13,11 @@
 
 #include "base/result.h"
 #include "base/team.h"
+#include "model/kv_layout.h"
 
 namespace tandem::model {
 
 using TokenId = int32_t;
-using BlockId = int32_t;
-
-enum class KvDtype { kFloat16, kFloat32 };
 
 struct ModelConfig {
   std::string architecture;
@@ -35,26 +33,6 @@ struct ModelConfig {
   float rope_base = 10000.0F;
   float rms_epsilon = 1e-5F;
   int64_t context_length = 0;  // positions the model was trained for
-};
-
-// How one KV block lies in memory: all layers contiguous, so that a block is one copy; for each
-// layer K [kv head][head_dim][token in block], then V [kv head][token in block][head_dim], one
-// dtype (docs/contracts/kv-layout.md).
-struct KvLayout {
-  int layers = 0;
-  int kv_heads = 0;
-  int head_dim = 0;
-  int block_tokens = 16;
-  KvDtype dtype = KvDtype::kFloat16;
-
-  size_t BlockBytes() const;
-  std::string Id() const;  // equal ids mean that bytes can be exchanged
-};
-
-// The KV memory of one engine: block b starts at base + b * layout.BlockBytes(). Not owned.
-struct KvArena {
-  std::byte* base = nullptr;
-  int32_t blocks = 0;
 };
 
 // Consecutive tokens of one sequence in one step: a prefill chunk, or one decode token.

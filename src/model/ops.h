@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/model.h"
+#include "model/kv_layout.h"
 
 namespace tandem::model {
 
@@ -53,23 +53,28 @@ struct QuantizedRow {
 };
 
 // Query vectors against the keys of one span. `vectors` are grouped by row, the rows ascending, so
-// `limits` (keys of the span that a vector sees, at least 1) never falls.
+// `begins` and `ends` never fall. A vector sees the keys [begin, end) of the span, at least one;
+// keys that no vector sees, and the slots around them, may hold anything.
 struct SpanArgs {
-  const float* q = nullptr;  // [vectors][head_dim], already scaled
+  const float* q = nullptr;  // [vectors][k_dim], already scaled
   int vectors = 0;
-  int head_dim = 0;                           // a multiple of 16
-  const int32_t* limits = nullptr;            // [vectors]
-  const std::byte* const* k_tiles = nullptr;  // per 16 keys: [head_dim][k_stride] in the KV dtype
-  const std::byte* const* v_tiles = nullptr;  // per 16 keys: [16][head_dim]
+  int k_dim = 0;  // multiples of 16
+  int v_dim = 0;
+  const int32_t* begins = nullptr;  // [vectors]
+  const int32_t* ends = nullptr;    // [vectors]
+  // Per 16 keys of the span, from the first to the last that is seen; others are not read.
+  const std::byte* const* k_tiles = nullptr;  // [k_dim][k_stride] in the KV dtype
+  const std::byte* const* v_tiles = nullptr;  // [16][v_dim]
   size_t k_stride = 0;                        // elements between dimensions
   KvDtype dtype = KvDtype::kFloat16;
-  float* scratch = nullptr;  // AttentionScratch(vectors, head_dim) floats
+  float softcap = 0;         // scores are softcap * tanh(score / softcap); 0: as they are
+  float* scratch = nullptr;  // AttentionScratch(vectors, k_dim, v_dim) floats
   float* max = nullptr;      // out [vectors]
   float* sum = nullptr;      // out [vectors]
-  float* out = nullptr;      // out [vectors][head_dim], not divided by sum
+  float* out = nullptr;      // out [vectors][v_dim], not divided by sum
 };
-constexpr size_t AttentionScratch(size_t vectors, size_t head_dim) {
-  return vectors * kSpanKeys + head_dim * kTileKeys * 2;
+constexpr size_t AttentionScratch(size_t vectors, size_t k_dim, size_t v_dim) {
+  return vectors * kSpanKeys + kTileKeys * (2 * k_dim > v_dim ? 2 * k_dim : v_dim);
 }
 
 struct Ops {
@@ -86,10 +91,11 @@ struct Ops {
   // Interleaved pairs; cosine and signed sine (-s, s) are given for every element.
   void (*rope)(const float* cosine, const float* sine, size_t n, float* y);
   void (*narrow)(const float* x, size_t n, uint16_t* y);  // to half, clamped to +-65504
+  void (*soft_cap)(float cap, size_t n, float* y);        // y = cap * tanh(y / cap)
 
   void (*attend_span)(const SpanArgs& args);
   // Adds a span's (max, sum, out) to running ones of the same vector.
-  void (*merge_span)(float span_max, float span_sum, const float* span_out, size_t head_dim,
+  void (*merge_span)(float span_max, float span_sum, const float* span_out, size_t v_dim,
                      float* max, float* sum, float* out);
 };
 
