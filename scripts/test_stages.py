@@ -194,6 +194,19 @@ def start_fuzzer(driver, seconds):
     return driver.name, child, log
 
 
+def stage_templates(tally, _):
+    """All recorded chat templates; their texts come from large packages."""
+    if not build(tally, "release", ["tandem"]):
+        return
+    code, output = run(LOGS / "templates-data.log", [PYTHON, str(ROOT / "tests/tools/fetch_templates.py"), "--all"], 3600)
+    if code == 0:
+        code, output = run(LOGS / "templates.log", [PYTHON, str(ROOT / "tests/tools/check_templates.py")], 900)
+    show_end(output, 5 if code == 0 else 60)
+    tally.add(code == 0, code != 0, "" if code == 0 else "templates: build/logs/templates.log")
+
+
+# Run only where named by --only: they download much or take long.
+OPT_IN = {"templates"}
 STAGES = {
     "format": stage_format,
     "layers": stage_layers,
@@ -203,6 +216,7 @@ STAGES = {
     "asan": stage_asan,
     "tsan": stage_tsan,
     "fuzz": stage_fuzz,
+    "templates": stage_templates,
 }
 
 
@@ -211,7 +225,7 @@ def main():
     parser.add_argument("--only", default="", help="stages to run, separated by commas: " + ",".join(STAGES))
     parser.add_argument("--fuzz-seconds", type=int, default=30, help="time for each fuzzer (default 30)")
     options = parser.parse_args()
-    wanted = [s for s in options.only.split(",") if s] or list(STAGES)
+    wanted = [s for s in options.only.split(",") if s] or [s for s in STAGES if s not in OPT_IN]
     for name in wanted:
         if name not in STAGES:
             parser.error(f"no stage '{name}': choose from {', '.join(STAGES)}")

@@ -97,6 +97,7 @@ std::string RenderHelp(Command command) {
   AppendIndented(out, spec.examples, "  ");
   std::string_view group;
   for (const OptionSpec* option : OptionsOf(command)) {
+    if (option->hidden) continue;
     if (option->group != group) out += fmt::format("\n{}:\n", group = option->group);
     out += fmt::format("  {}\n", Signature(*option));
     AppendWrapped(out, std::string(option->help) + Details(*option), kTextColumn);
@@ -117,10 +118,12 @@ std::string RenderMarkdown() {
                        command.positional.empty() ? "" : " ", command.positional, command.summary,
                        command.examples);
     out += "| option | variable | default | values | meaning |\n|---|---|---|---|---|\n";
-    for (const OptionSpec* option : OptionsOf(command.command))
+    for (const OptionSpec* option : OptionsOf(command.command)) {
+      if (option->hidden) continue;
       out += fmt::format("| `--{}` | {} | {} | {} | {} |\n", option->name,
                          option->variable.empty() ? "" : fmt::format("`{}`", option->variable),
                          option->default_text, Choices(*option), option->help);
+    }
   }
   return out;
 }

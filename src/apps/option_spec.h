@@ -40,6 +40,7 @@ struct OptionSpec {
   std::string_view help = "";
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
+  bool hidden = false;  // for tests: not in --help and docs/options.md
 };
 
 struct CommandSpec {

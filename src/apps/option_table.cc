@@ -82,6 +82,11 @@ constexpr std::array kOptions = {
     OptionSpec{"metrics-prefix", "DYN_METRICS_PREFIX", kText, "dynamo_frontend", "", "NAME", "HTTP", kFrontend | kServe,
         "First part of the names of the frontend's metrics."},
 
+    OptionSpec{"trust-request-chat-template", "TANDEM_TRUST_REQUEST_CHAT_TEMPLATE", kBool, "false", "", "", "HTTP", kFrontend | kServe,
+        "Render the chat_template of a request that brings one; without it such a request is refused."},
+    OptionSpec{.name = "template-clock", .type = kInt, .value_name = "SECONDS", .group = "HTTP", .commands = kFrontend | kServe,
+        .help = "The time that templates see, in seconds since 1970.", .minimum = 0, .maximum = 4e12, .hidden = true},
+
     // Routing
     OptionSpec{"router-mode", "DYN_ROUTER_MODE", kText, "round-robin", "round-robin|random", "MODE", "Routing", kFrontend | kServe,
         "How a worker is chosen among those of its role."},
@@ -107,6 +112,19 @@ constexpr std::array kOptions = {
         "Where packed weights are kept between starts. Without it, ~/.cache/tandem."},
     OptionSpec{"isa", "TANDEM_ISA", kText, "", "", "NAME", "Model", kServing,
         "Forces one instruction-set path (plain, avx2, ...); without it, the best one of this CPU."},
+
+    OptionSpec{"generation-config", "", kText, "auto", "", "FROM", "Model", kServing,
+        "Where sampling defaults of requests come from: auto (the model's generation_config.json), vllm (none), or a folder that has that file."},
+    OptionSpec{"override-generation-config", "", kText, "", "", "JSON", "Model", kServing,
+        "Sampling defaults that win over those, e.g. '{\"temperature\":0.5}'; known are temperature, top_p, top_k, min_p, repetition_penalty, max_new_tokens."},
+
+    // Chat template
+    OptionSpec{"chat-template", "", kText, "", "", "FILE", "Chat template", kServing,
+        "Chat template in place of the model's own: a file, or the template's text itself."},
+    OptionSpec{"custom-jinja-template", "DYN_CUSTOM_JINJA_TEMPLATE", kText, "", "", "FILE", "Chat template", kServing,
+        "The same, a file only; ~ and $NAME in its path are replaced."},
+    OptionSpec{"chat-template-content-format", "", kText, "auto", "auto|string|openai", "FORM", "Chat template", kServing,
+        "How templates get the contents of messages: string (text), openai (lists of parts), auto (as the template expects)."},
 
     // Role
     OptionSpec{"disaggregation-mode", "DYN_VLLM_DISAGGREGATION_MODE", kText, "agg", "agg|pd|prefill|decode", "ROLE", "Role", kWorker,

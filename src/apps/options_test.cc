@@ -9,6 +9,7 @@
 #include "apps/help.h"
 #include "apps/nearest.h"
 #include "apps/process_options.h"
+#include "apps/template_option.h"
 #include "base/source_dir.h"
 
 namespace tandem::apps {
@@ -188,6 +189,30 @@ TEST(WorkerOptions, AModelThatIsNoFileIsExplained) {
   EXPECT_FALSE(CheckModelPath("/tmp"));
 }
 
+TEST(WorkerOptions, ChatTemplates) {
+  const std::string path = testing::TempDir() + "template-option.jinja";
+  std::ofstream(path) << "{{ messages }}\n";
+  const auto read = [](Words words) {
+    const auto parsed = Parse(kWorker, words);
+    EXPECT_TRUE(parsed) << ErrorOf(parsed);
+    const auto text = ReadTemplateOption(*parsed);
+    return text ? *text : "error: " + text.error().message;
+  };
+  EXPECT_EQ(read({}), "");
+  EXPECT_EQ(read({"--chat-template", path}), "{{ messages }}\n");
+  EXPECT_EQ(read({"--custom-jinja-template", path}), "{{ messages }}\n");
+  setenv("TEMPLATE_OPTION_TEST", testing::TempDir().c_str(), 1);
+  EXPECT_EQ(read({"--custom-jinja-template", "$TEMPLATE_OPTION_TEST/template-option.jinja"}),
+            "{{ messages }}\n");
+  EXPECT_EQ(read({"--custom-jinja-template", "${TEMPLATE_OPTION_TEST}template-option.jinja"}),
+            "{{ messages }}\n");
+  EXPECT_EQ(read({"--chat-template", "{{ 'a' }}\\n{{ \"b\" }}"}), "{{ 'a' }}\n{{ \"b\" }}");
+  EXPECT_NE(read({"--chat-template", "no-such.jinja"}).find("no such file"), std::string::npos);
+  EXPECT_NE(read({"--custom-jinja-template", "{{ a }}"}).find("no such file"), std::string::npos);
+  EXPECT_NE(read({"--chat-template", path, "--custom-jinja-template", path}).find("exclude"),
+            std::string::npos);
+}
+
 TEST(Nearest, FindsTypingMistakesAndParts) {
   const std::array<std::string_view, 3> names = {"http-port", "router-mode", "disaggregation-mode"};
   EXPECT_EQ(Nearest("htpt-port", names), "http-port");
@@ -208,7 +233,8 @@ TEST(Help, TeachesEveryOptionOfEachCommand) {
     const std::string help = RenderHelp(command.command);
     EXPECT_NE(help.find("examples:"), std::string::npos);
     for (const OptionSpec* option : OptionsOf(command.command)) {
-      EXPECT_NE(help.find("--" + std::string(option->name)), std::string::npos) << option->name;
+      EXPECT_EQ(help.find("--" + std::string(option->name)) == std::string::npos, option->hidden)
+          << option->name;
       EXPECT_FALSE(option->help.empty()) << option->name;
       EXPECT_FALSE(option->group.empty()) << option->name;
     }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "apps/template_option.h"
 #include "base/log.h"
 #include "wire/json.h"
 
@@ -97,6 +98,8 @@ frontend::FrontendOptions MakeFrontendOptions(const ParsedOptions& parsed) {
   options.overload_status = static_cast<int>(parsed.Int("overload-status"));
   options.worker_inhibit = Seconds(parsed.Number("worker-inhibit"));
   options.metrics_prefix = parsed.Text("metrics-prefix");
+  options.trust_request_chat_template = parsed.Bool("trust-request-chat-template");
+  if (parsed.IsSet("template-clock")) options.template_clock = parsed.Int("template-clock");
   options.artifact_cache_bytes = static_cast<size_t>(parsed.Int("artifact-cache-mb")) * kMib;
   return options;
 }
@@ -145,6 +148,10 @@ Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed) {
   const std::string cache = CacheFolder(parsed);
   if (!cache.empty()) options.cache_dir = cache + "/packed";
   options.force_isa = parsed.Text("isa");
+  TRY_ASSIGN(options.chat_template, ReadTemplateOption(parsed));
+  options.generation_config = parsed.Text("generation-config");
+  options.override_generation_config = parsed.Text("override-generation-config");
+  options.content_format = parsed.Text("chat-template-content-format");
   TakeTransfer(parsed, options);
   TakePlanes(parsed, options);
   TakeResources(parsed, options);

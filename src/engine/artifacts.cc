@@ -4,10 +4,13 @@
 #include <filesystem>
 
 #include "base/hash.h"
+#include "base/log.h"
+#include "engine/generation_config.h"
 #include "model/gguf.h"
 #include "model/tokenizer_metadata.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_spec.h"
 #include "text/utf8.h"
 
 namespace tandem::engine {
@@ -35,20 +38,50 @@ std::string ByteSymbol(int byte) {
   return out;
 }
 
-Result<ModelArtifacts> Pack(const text::TokenizerSpec& spec) {
+// A model's tokenizer with what is said about it elsewhere in its files.
+struct Source {
+  text::TokenizerSpec spec;
+  std::string label;             // for errors
+  std::string folder;            // in Hugging Face layout; "" for a single file
+  std::vector<int64_t> end_ids;  // besides those of the spec
+};
+
+void AddEnd(int64_t id, ModelArtifacts& artifacts) {
+  if (id < 0 || id >= artifacts.vocab) {
+    LOG_WARN("the model names token {} as the end of an answer, but has {} tokens; ignored", id,
+             artifacts.vocab);
+    return;
+  }
+  const auto token = static_cast<wire::TokenId>(id);
+  if (std::find(artifacts.eos_ids.begin(), artifacts.eos_ids.end(), token) ==
+      artifacts.eos_ids.end())
+    artifacts.eos_ids.push_back(token);
+}
+
+std::string Keep(std::string bytes, ModelArtifacts& artifacts) {
+  if (bytes.empty()) return {};
+  std::string digest = Hex(Sha256(bytes));
+  artifacts.by_digest.emplace(digest, std::move(bytes));
+  return digest;
+}
+
+Result<ModelArtifacts> Pack(const Source& source, const WorkerOptions& options) {
+  const text::TokenizerSpec& spec = source.spec;
   ModelArtifacts artifacts;
   TRY_ASSIGN(std::string bytes, text::Serialize(spec));
-  artifacts.tokenizer_digest = Hex(Sha256(bytes));
-  artifacts.by_digest.emplace(artifacts.tokenizer_digest, std::move(bytes));
-  if (!spec.chat_template.empty()) {
-    artifacts.template_digest = Hex(Sha256(spec.chat_template));
-    artifacts.by_digest.emplace(artifacts.template_digest, spec.chat_template);
-  }
+  artifacts.tokenizer_digest = Keep(std::move(bytes), artifacts);
+  artifacts.template_digest =
+      Keep(options.chat_template.empty() ? spec.chat_template : options.chat_template, artifacts);
+  TRY_ASSIGN(GenerationConfig generation,
+             ReadGenerationConfig({.choice = options.generation_config,
+                                   .overrides = options.override_generation_config,
+                                   .model_folder = source.folder}));
+  artifacts.generation_digest = Keep(std::move(generation.defaults), artifacts);
   artifacts.vocab = static_cast<int32_t>(spec.tokens.size());
   for (const auto& id : {spec.eos_id, spec.eot_id})
-    if (id && std::find(artifacts.eos_ids.begin(), artifacts.eos_ids.end(), *id) ==
-                  artifacts.eos_ids.end())
-      artifacts.eos_ids.push_back(*id);
+    if (id) AddEnd(*id, artifacts);
+  for (const int64_t id : source.end_ids) AddEnd(id, artifacts);
+  for (const int64_t id : generation.eos_ids) AddEnd(id, artifacts);
   for (int32_t id = 0; id < artifacts.vocab; ++id) {
     const bool normal = spec.token_types.empty() ||
                         spec.token_types[static_cast<size_t>(id)] == text::TokenType::kNormal;
@@ -113,32 +146,21 @@ Status CheckUsable(const ModelArtifacts& artifacts, std::string_view file) {
   return compiled ? Status() : refuse("chat template cannot be used", compiled.error());
 }
 
-}  // namespace
-
-Result<ModelArtifacts> ReadArtifacts(const std::string& gguf_path) {
-  TRY_ASSIGN(const auto file, model::GgufFile::Open(gguf_path));
+Result<Source> ReadGguf(const std::string& path) {
+  TRY_ASSIGN(const auto file, model::GgufFile::Open(path));
   TRY_ASSIGN(auto metadata, model::ReadTokenizerMetadata(file->view()));
-  const std::optional<int32_t> end_of_message = metadata.eom;
-  TRY_ASSIGN(ModelArtifacts artifacts, Pack(ToSpec(std::move(metadata))));
-  TRY(CheckVocabulary(file->view(), artifacts.vocab));
-  TRY(CheckUsable(artifacts, file->view().label()));
-  if (end_of_message) {
-    std::erase(artifacts.text_ids, *end_of_message);
-    if (std::find(artifacts.eos_ids.begin(), artifacts.eos_ids.end(), *end_of_message) ==
-        artifacts.eos_ids.end())
-      artifacts.eos_ids.push_back(*end_of_message);
-  }
-  artifacts.name = std::filesystem::path(gguf_path).stem().string();
-  TRY_ASSIGN(const std::string_view architecture,
-             file->view().String("general.architecture", std::string_view()));
-  TRY_ASSIGN(const uint64_t context,
-             file->view().Uint(std::string(architecture) + ".context_length", uint64_t{0}));
-  artifacts.context_length = static_cast<int64_t>(std::min<uint64_t>(context, uint64_t{1} << 40));
-  return artifacts;
+  Source source;
+  source.label = path;
+  if (metadata.eom) source.end_ids.push_back(*metadata.eom);
+  source.spec = ToSpec(std::move(metadata));
+  TRY(CheckVocabulary(file->view(), static_cast<int32_t>(source.spec.tokens.size())));
+  return source;
 }
 
-Result<ModelArtifacts> BuiltInArtifacts(int32_t vocab) {
-  text::TokenizerSpec spec;
+Source BuiltIn(int32_t vocab) {
+  Source source;
+  source.label = "the mock engine's vocabulary";
+  text::TokenizerSpec& spec = source.spec;
   spec.model = "gpt2";
   spec.pre_tokenizer = "gpt-2";
   for (int byte = 0; byte < 256; ++byte) spec.tokens.push_back(ByteSymbol(byte));
@@ -156,8 +178,21 @@ Result<ModelArtifacts> BuiltInArtifacts(int32_t vocab) {
   spec.bos_id = 257;
   spec.eos_id = 258;
   spec.chat_template = kChatMl;
-  TRY_ASSIGN(ModelArtifacts artifacts, Pack(spec));
-  artifacts.name = "mock";
+  return source;
+}
+
+}  // namespace
+
+Result<ModelArtifacts> ReadArtifacts(const WorkerOptions& options) {
+  if (options.model_path.empty()) {
+    TRY_ASSIGN(ModelArtifacts artifacts, Pack(BuiltIn(options.mock.vocab), options));
+    artifacts.name = "mock";
+    return artifacts;
+  }
+  TRY_ASSIGN(const Source source, ReadGguf(options.model_path));
+  TRY_ASSIGN(ModelArtifacts artifacts, Pack(source, options));
+  TRY(CheckUsable(artifacts, source.label));
+  artifacts.name = std::filesystem::path(options.model_path).stem().string();
   return artifacts;
 }
 

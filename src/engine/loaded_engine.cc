@@ -57,6 +57,8 @@ wire::ModelCard MakeCard(const WorkerOptions& options, const SchedulerOptions& s
   card.max_num_batched_tokens = scheduler.max_num_batched_tokens;
   card.tokenizer_digest = artifacts.tokenizer_digest;
   card.template_digest = artifacts.template_digest;
+  card.generation_config_digest = artifacts.generation_digest;
+  card.content_format = options.content_format;
   card.weights_digest = identity.model_digest;
   card.kv_layout_id = identity.layout_id;
   card.numerics_id = identity.numerics_id;

@@ -15,11 +15,7 @@ constexpr int64_t kMostMemory = int64_t{512} << 20;
 rt::Task<Result<LoadedEngine>> LoadMockEngine(rt::Runtime& runtime, Metrics& metrics,
                                               WorkerOptions options) {
   LoadedEngine loaded;
-  if (options.model_path.empty()) {
-    CO_TRY_ASSIGN(loaded.artifacts, BuiltInArtifacts(options.mock.vocab));
-  } else {
-    CO_TRY_ASSIGN(loaded.artifacts, ReadArtifacts(options.model_path));
-  }
+  CO_TRY_ASSIGN(loaded.artifacts, ReadArtifacts(options));
   if (loaded.artifacts.text_ids.empty())
     co_return Err(Code::kUnsupported, "the vocabulary of {} has no ordinary token",
                   options.model_path);

@@ -92,7 +92,7 @@ Result<Loaded> LoadModel(const WorkerOptions& options,
                          const std::function<void(double)>& on_progress) {
   Loaded loaded;
   TRY(CheckSize(options));
-  TRY_ASSIGN(loaded.artifacts, ReadArtifacts(options.model_path));
+  TRY_ASSIGN(loaded.artifacts, ReadArtifacts(options));
   loaded.team = MakeTeam(options);
   model::LoadOptions load;
   load.path = options.model_path;

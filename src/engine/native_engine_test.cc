@@ -296,11 +296,17 @@ TEST_F(NativeEngine, DamagedWeightsAreAnErrorNotText) {
   Stop(*worker);
 }
 
+WorkerOptions ModelAt(const std::string& path) {
+  WorkerOptions options;
+  options.model_path = path;
+  return options;
+}
+
 // The file's token list, but an embedding of one row less.
 TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
   std::ifstream in(TinyModel("q4_0"), std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const auto good = ReadArtifacts(TinyModel("q4_0"));
+  const auto good = ReadArtifacts(ModelAt(TinyModel("q4_0")));
   ASSERT_TRUE(good.has_value()) << good.error().message;
   constexpr std::string_view kName = "token_embd.weight";
   const size_t at = bytes.find(kName);
@@ -314,7 +320,7 @@ TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
   std::memcpy(bytes.data() + rows_at, &rows, sizeof(rows));
   const std::string path = ::testing::TempDir() + fmt::format("vocab-{}.gguf", getpid());
   std::ofstream(path, std::ios::binary) << bytes;
-  const auto refused = ReadArtifacts(path);
+  const auto refused = ReadArtifacts(ModelAt(path));
   std::filesystem::remove(path);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kCorrupt);
@@ -338,7 +344,7 @@ TEST(Artifacts, ATokenizerThatFrontendsCannotBuildIsRefused) {
   bytes[length_at + sizeof(length) + length - 1] = '\x01';
   const std::string path = ::testing::TempDir() + fmt::format("merge-{}.gguf", getpid());
   std::ofstream(path, std::ios::binary) << bytes;
-  const auto refused = ReadArtifacts(path);
+  const auto refused = ReadArtifacts(ModelAt(path));
   std::filesystem::remove(path);
   ASSERT_FALSE(refused.has_value());
   for (const char* part : {"tokenizer cannot be built", "merge", "download it again"})

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "engine/generation_config.h"
 #include "wire/json.h"
 
 namespace tandem::engine {
@@ -173,6 +174,7 @@ Status Validate(const WorkerOptions& options) {
         "--mock-block-bytes {} is too small: the mock engine keeps 8 bytes per token, {} "
         "for a block of {} tokens",
         options.mock.block_bytes, options.block_size * 8, options.block_size);
+  TRY(CheckGenerationOverrides(options.override_generation_config));
   return ValidateTransfer(options);
 }
 

@@ -126,7 +126,7 @@ Result<std::vector<std::vector<TokenId>>> Answer::MakePrompts(const ModelAssets&
   std::vector<std::vector<TokenId>> prompts;
   if (const auto* chat = std::get_if<ChatRequest>(&parsed_)) {
     TRY_ASSIGN(const std::string text,
-               RenderChat(assets, chat->prompt, LocalSeconds(services_.runtime)));
+               RenderChat(assets, chat->prompt, RenderSettingsOf(services_)));
     TRY_ASSIGN(prompts.emplace_back(), EncodeText(assets, text, chat->params.add_special_tokens));
     return prompts;
   }

@@ -35,22 +35,27 @@ Result<GenerationDefaults> ParseGenerationConfig(std::string_view json) {
   defaults.repetition_penalty = NumberIn(*parsed, "repetition_penalty", 1e-9, 1e9);
   if (const auto top_k = NumberIn(*parsed, "top_k", -1, 1e9))
     defaults.top_k = static_cast<int64_t>(*top_k);
+  if (const auto most = NumberIn(*parsed, "max_new_tokens", 1, 1e9))
+    defaults.max_new_tokens = static_cast<int64_t>(*most);
   return defaults;
 }
 
-Result<ModelAssets> BuildAssets(std::string_view tokenizer, std::string_view chat_template,
-                                std::string_view generation_config) {
+Result<ModelAssets> BuildAssets(const AssetBytes& bytes) {
   ModelAssets assets;
-  assets.bytes = tokenizer.size() + chat_template.size() + generation_config.size();
-  if (!tokenizer.empty()) {
-    TRY_ASSIGN(text::TokenizerSpec spec, text::ParseTokenizerSpec(tokenizer));
+  assets.bytes =
+      bytes.tokenizer.size() + bytes.chat_template.size() + bytes.generation_config.size();
+  if (!bytes.tokenizer.empty()) {
+    TRY_ASSIGN(text::TokenizerSpec spec, text::ParseTokenizerSpec(bytes.tokenizer));
     TRY_ASSIGN(assets.tokenizer, text::Tokenizer::Create(std::move(spec)));
   }
-  if (!chat_template.empty()) {
-    TRY_ASSIGN(assets.chat_template, text::ChatTemplate::Compile(chat_template));
+  assets.content_format = bytes.content_format;
+  if (!bytes.chat_template.empty()) {
+    TRY_ASSIGN(assets.chat_template, text::ChatTemplate::Compile(bytes.chat_template));
+    assets.content_form =
+        ChooseContentForm(*assets.chat_template, bytes.content_format, TemplateOrigin::kModel);
   }
-  if (!generation_config.empty()) {
-    TRY_ASSIGN(assets.defaults, ParseGenerationConfig(generation_config));
+  if (!bytes.generation_config.empty()) {
+    TRY_ASSIGN(assets.defaults, ParseGenerationConfig(bytes.generation_config));
   }
   return assets;
 }
@@ -59,14 +64,16 @@ AssetCache::AssetCache(router::Router& router, size_t max_bytes)
     : router_(router), max_bytes_(max_bytes), scope_(router.runtime()) {}
 
 AssetCache::Key AssetCache::KeyOf(const wire::ModelCard& card) {
-  return {card.tokenizer_digest, card.template_digest, card.generation_config_digest};
+  return {card.tokenizer_digest, card.template_digest, card.generation_config_digest,
+          card.content_format};
 }
 
 Assets AssetCache::Find(const wire::ModelCard& card) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.key.tokenizer == card.tokenizer_digest &&
            entry.key.chat_template == card.template_digest &&
-           entry.key.generation_config == card.generation_config_digest;
+           entry.key.generation_config == card.generation_config_digest &&
+           entry.key.content_format == card.content_format;
   });
   if (found == entries_.end()) return nullptr;
   if (found != entries_.begin()) entries_.splice(entries_.begin(), entries_, found);
@@ -122,15 +129,15 @@ rt::Task<Result<std::string>> AssetCache::FetchNamed(std::string model, std::str
 }
 
 rt::Task<Result<Assets>> AssetCache::Fetch(wire::ModelCard card) {
-  CO_TRY_ASSIGN(const std::string tokenizer,
-                co_await FetchNamed(card.name, card.tokenizer_digest, max_bytes_));
-  CO_TRY_ASSIGN(const std::string chat_template,
+  AssetBytes bytes;
+  bytes.content_format = card.content_format;
+  CO_TRY_ASSIGN(bytes.tokenizer, co_await FetchNamed(card.name, card.tokenizer_digest, max_bytes_));
+  CO_TRY_ASSIGN(bytes.chat_template,
                 co_await FetchNamed(card.name, card.template_digest, text::kMaxTemplateBytes));
-  CO_TRY_ASSIGN(const std::string config,
+  CO_TRY_ASSIGN(bytes.generation_config,
                 co_await FetchNamed(card.name, card.generation_config_digest, kMaxConfigBytes));
   Result<ModelAssets> built = Err(Code::kInternal, "not built");
-  co_await router_.runtime().RunBlocking(
-      [&] { built = BuildAssets(tokenizer, chat_template, config); });
+  co_await router_.runtime().RunBlocking([&] { built = BuildAssets(bytes); });
   if (!built) co_return std::unexpected(std::move(built).error());
   co_return std::make_shared<const ModelAssets>(*std::move(built));
 }

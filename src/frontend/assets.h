@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "frontend/content_form.h"
 #include "rt/cancel.h"
 #include "rt/event.h"
 #include "rt/scope.h"
@@ -32,6 +33,7 @@ struct GenerationDefaults {
   std::optional<int64_t> top_k;
   std::optional<double> min_p;
   std::optional<double> repetition_penalty;
+  std::optional<int64_t> max_new_tokens;  // bounds every answer
 };
 
 // Values outside their range are left out; text that is not JSON is kCorrupt.
@@ -41,15 +43,22 @@ Result<GenerationDefaults> ParseGenerationConfig(std::string_view json);
 struct ModelAssets {
   std::unique_ptr<text::Tokenizer> tokenizer;  // null: the model has none, only token ids work
   std::optional<text::ChatTemplate> chat_template;
+  ContentForm content_form;    // of chat_template
+  std::string content_format;  // auto, string, openai: for templates of requests
   GenerationDefaults defaults;
   size_t bytes = 0;  // of the artefacts
 };
 // Shared: a request keeps using its assets after the cache has dropped them.
 using Assets = std::shared_ptr<const ModelAssets>;
 
-// Tokenizer, template and configuration as bytes; empty ones are absent.
-Result<ModelAssets> BuildAssets(std::string_view tokenizer, std::string_view chat_template,
-                                std::string_view generation_config);
+// Artefacts as bytes; empty ones are absent.
+struct AssetBytes {
+  std::string tokenizer;
+  std::string chat_template;
+  std::string generation_config;
+  std::string content_format;
+};
+Result<ModelAssets> BuildAssets(const AssetBytes& bytes);
 
 class AssetCache {
  public:
@@ -72,11 +81,12 @@ class AssetCache {
     rt::Event done;
     Result<Assets> result = Err(Code::kInternal, "not loaded");
   };
-  // Digests.
+  // Digests, and the form of contents.
   struct Key {
     std::string tokenizer;
     std::string chat_template;
     std::string generation_config;
+    std::string content_format;
     auto operator<=>(const Key&) const = default;
   };
   struct Entry {

@@ -96,8 +96,18 @@ Status ReadDocuments(const Json& value, std::string_view name, ChatPrompt& to) {
 }
 
 Status ReadVariables(const Json& value, std::string_view name, ChatPrompt& to) {
+  // Names that templates get from other fields, and options of the renderer.
+  constexpr std::array<std::string_view, 5> kFields = {"messages", "tools", "documents",
+                                                       "chat_template", "tokenize"};
   if (!value.IsObject()) return WrongType(name, "an object", value);
-  to.variables.insert(to.variables.end(), value.AsObject().begin(), value.AsObject().end());
+  for (const Json::Member& member : value.AsObject()) {
+    if (std::find(kFields.begin(), kFields.end(), member.key) != kFields.end())
+      return FieldErr(name,
+                      "{} must not hold {}: it is no variable of templates, but decided "
+                      "by fields of the request",
+                      name, member.key);
+    to.variables.push_back(member);
+  }
   return {};
 }
 
@@ -184,7 +194,19 @@ std::span<const Field<ChatPrompt>> ChatPromptFields() {
   return kFields;
 }
 
-Status CheckChatPrompt(const ChatPrompt& prompt) {
+Status SettleChatPrompt(ChatPrompt& prompt) {
+  // As in the reference, a variable of a flag's name sets the flag.
+  for (const auto& [name, flag] :
+       {std::pair("add_generation_prompt", &ChatPrompt::add_generation_prompt),
+        std::pair("continue_final_message", &ChatPrompt::continue_final_message)})
+    for (const Json::Member& variable : prompt.variables)
+      if (variable.key == name) {
+        TRY_ASSIGN(prompt.*flag,
+                   ReadBool(variable.value, fmt::format("chat_template_kwargs.{}", name)));
+      }
+  std::erase_if(prompt.variables, [](const Json::Member& variable) {
+    return variable.key == "add_generation_prompt" || variable.key == "continue_final_message";
+  });
   if (prompt.messages.IsNull()) return FieldErr("messages", "messages is missing");
   if (prompt.continue_final_message && prompt.add_generation_prompt)
     return FieldErr("continue_final_message",
@@ -199,7 +221,7 @@ Result<ChatRequest> ParseChatRequest(std::string_view body) {
   ChatExtra extra;
   TRY(ReadMembers(json.AsObject(), Bound{ChatPromptFields(), request.prompt},
                   Bound{GenerateFields(), request.params}, Bound{ExtraFields(), extra}));
-  TRY(CheckChatPrompt(request.prompt));
+  TRY(SettleChatPrompt(request.prompt));
   if (!request.prompt.tools.IsNull() && extra.tool_choice.empty()) {
     // Without a choice the reference would parse tool calls.
     TRY(ReadToolChoice(Json("auto"), "tool_choice", extra));

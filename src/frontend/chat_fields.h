@@ -10,7 +10,8 @@
 namespace tandem::frontend {
 
 std::span<const Field<ChatPrompt>> ChatPromptFields();
-Status CheckChatPrompt(const ChatPrompt& prompt);
+// Rules between fields, after all were read: variables that are flags set them.
+Status SettleChatPrompt(ChatPrompt& prompt);
 
 }  // namespace tandem::frontend
 

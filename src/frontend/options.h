@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/time.h"
@@ -30,6 +31,10 @@ struct FrontendOptions {
   int overload_status = 529;                          // DYN_HTTP_OVERLOAD_STATUS_CODE
   Duration worker_inhibit = std::chrono::seconds(3);  // after a connection loss
   std::string metrics_prefix = "dynamo_frontend";     // --metrics-prefix, DYN_METRICS_PREFIX
+  // --trust-request-chat-template: render a chat_template that a request brings along.
+  bool trust_request_chat_template = false;
+  // --template-clock: what strftime_now of templates sees, seconds since 1970; absent: the time.
+  std::optional<int64_t> template_clock;
   // Tokenizers and templates kept in memory, in bytes of their artefacts.
   size_t artifact_cache_bytes = size_t{256} << 20;
 };

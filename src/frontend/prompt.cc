@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "frontend/message_values.h"
+
 namespace tandem::frontend {
 
 using text::Value;
@@ -15,75 +17,15 @@ constexpr uint64_t kForeignTemplateSteps = 2'000'000;
 constexpr double kGreedyBelow = 1e-5;
 constexpr double kLeastTemperature = 0.01;
 
-// Templates expect the text itself; parts are joined by line breaks, as the reference does.
-std::string JoinedText(const Json& content) {
-  if (content.IsString()) return content.AsString();
-  if (!content.IsArray()) return {};
-  std::string text;
-  for (const Json& part : content.AsArray()) {
-    if (&part != &content.AsArray().front()) text.push_back('\n');
-    text += part.IsString() ? part.AsString() : part.Find("text")->AsString();
-  }
-  return text;
-}
-
-// Clients send the arguments of a tool call as JSON text; templates want the object.
-Value ToolCallValue(const Json& call) {
-  text::Dict out;
-  for (const Json::Member& member : call.AsObject()) {
-    if (member.key != "function" || !member.value.IsObject()) {
-      out.Set(member.key, ToValue(member.value));
-      continue;
-    }
-    text::Dict function;
-    for (const Json::Member& part : member.value.AsObject()) {
-      Value value = ToValue(part.value);
-      if (part.key == "arguments" && part.value.IsString()) {
-        const auto arguments = wire::ParseJson(
-            part.value.AsString().empty() ? std::string_view("{}") : part.value.AsString());
-        if (arguments) value = ToValue(*arguments);
-      }
-      function.Set(part.key, std::move(value));
-    }
-    out.Set(member.key, Value::FromDict(std::move(function)));
-  }
-  return Value::FromDict(std::move(out));
-}
-
-Value MessageValue(const Json& message) {
-  text::Dict out;
-  bool has_content = false;
-  for (const Json::Member& member : message.AsObject()) {
-    if (member.key == "content") {
-      has_content = true;
-      static const Value kContent = Value::String("content");
-      out.Set(kContent, Value::String(JoinedText(member.value)));
-    } else if (member.key == "role") {
-      static const Value kRole = Value::String("role");
-      out.Set(kRole, ToValue(member.value));
-    } else if (member.key == "tool_calls" && member.value.IsArray()) {
-      std::vector<Value> calls;
-      for (const Json& call : member.value.AsArray()) calls.push_back(ToolCallValue(call));
-      out.Set(member.key, Value::List(std::move(calls)));
-    } else {
-      out.Set(member.key, ToValue(member.value));
-    }
-  }
-  if (!has_content) out.Set("content", Value::String(""));
-  return Value::FromDict(std::move(out));
-}
-
 std::optional<std::string> TokenText(const text::Tokenizer& tokenizer, std::optional<int32_t> id) {
   if (!id) return std::nullopt;
   return std::string(tokenizer.TokenText(*id));
 }
 
-text::RenderInput MakeInput(const ModelAssets& assets, const ChatPrompt& prompt, int64_t now) {
+text::RenderInput MakeInput(const ModelAssets& assets, const ChatPrompt& prompt, ContentForm form,
+                            int64_t now) {
   text::RenderInput input;
-  std::vector<Value> messages;
-  messages.reserve(prompt.messages.AsArray().size());
-  for (const Json& message : prompt.messages.AsArray()) messages.push_back(MessageValue(message));
-  input.messages = Value::List(std::move(messages));
+  input.messages = MessagesValue(prompt.messages, form);
   input.tools = ToValue(prompt.tools);
   input.documents = ToValue(prompt.documents);
   input.add_generation_prompt = prompt.add_generation_prompt;
@@ -99,6 +41,24 @@ text::RenderInput MakeInput(const ModelAssets& assets, const ChatPrompt& prompt,
     input.kwargs.emplace_back(variable.key, ToValue(variable.value));
   input.now = now;
   return input;
+}
+
+// A template that came with the request.
+Result<std::string> RenderForeign(const ModelAssets& assets, const ChatPrompt& prompt,
+                                  const RenderSettings& settings) {
+  if (!settings.trust_request_template)
+    return FieldErr("chat_template",
+                    "chat_template: this server renders the model's own template only; it takes "
+                    "those of requests if started with --trust-request-chat-template");
+  auto compiled = text::ChatTemplate::Compile(prompt.chat_template);
+  if (!compiled) return FieldErr("chat_template", "chat_template: {}", compiled.error().message);
+  const ContentForm form =
+      ChooseContentForm(*compiled, assets.content_format, TemplateOrigin::kRequest);
+  text::RenderInput input = MakeInput(assets, prompt, form, settings.now);
+  input.limits.steps = kForeignTemplateSteps;
+  auto text = compiled->Render(input);
+  if (!text) return FieldErr("chat_template", "chat_template: {}", text.error().message);
+  return text;
 }
 
 // The sequences of ids that spell a word, at the start of a text and after a space.
@@ -150,51 +110,16 @@ Status ResolveSampling(const GenerateParams& params, const ModelAssets& assets,
 
 }  // namespace
 
-Value ToValue(const Json& json) {
-  switch (json.type()) {
-    case Json::Type::kNull:
-      return Value::None();
-    case Json::Type::kBool:
-      return Value::Bool(json.AsBool());
-    case Json::Type::kInt:
-      return Value::Int(json.AsInt());
-    case Json::Type::kUint:
-    case Json::Type::kDouble:
-      return Value::Float(json.AsDouble());
-    case Json::Type::kString:
-      return Value::String(json.AsString());
-    case Json::Type::kArray: {
-      std::vector<Value> items;
-      items.reserve(json.AsArray().size());
-      for (const Json& element : json.AsArray()) items.push_back(ToValue(element));
-      return Value::List(std::move(items));
-    }
-    case Json::Type::kObject: {
-      text::Dict dict;
-      for (const Json::Member& member : json.AsObject())
-        dict.Set(member.key, ToValue(member.value));
-      return Value::FromDict(std::move(dict));
-    }
-  }
-  return Value::None();
-}
-
-Result<std::string> RenderChat(const ModelAssets& assets, const ChatPrompt& prompt, int64_t now) {
-  text::RenderInput input = MakeInput(assets, prompt, now);
-  if (!prompt.chat_template.empty()) {
-    input.limits.steps = kForeignTemplateSteps;
-    auto compiled = text::ChatTemplate::Compile(prompt.chat_template);
-    if (!compiled) return FieldErr("chat_template", "chat_template: {}", compiled.error().message);
-    auto text = compiled->Render(input);
-    if (!text) return FieldErr("chat_template", "chat_template: {}", text.error().message);
-    return text;
-  }
+Result<std::string> RenderChat(const ModelAssets& assets, const ChatPrompt& prompt,
+                               const RenderSettings& settings) {
+  if (!prompt.chat_template.empty()) return RenderForeign(assets, prompt, settings);
   if (!assets.chat_template)
     return std::unexpected(Error{Code::kUnsupported,
-                                 "the model has no chat template; use /v1/completions, or send one "
-                                 "in chat_template",
+                                 "the model has no chat template; use /v1/completions, or start "
+                                 "the worker with --chat-template FILE",
                                  "messages"});
-  auto text = assets.chat_template->Render(input);
+  auto text =
+      assets.chat_template->Render(MakeInput(assets, prompt, assets.content_form, settings.now));
   if (!text) {
     text.error().param = "messages";
     text.error().message =
@@ -242,7 +167,9 @@ Result<wire::GenerateRequest> Resolve(const GenerateParams& params, const ModelA
   wire::GenerateRequest out;
   TRY(ResolveSampling(params, assets, random_seed, out.sampling));
   out.n = static_cast<int32_t>(params.n);
-  out.max_tokens = static_cast<int32_t>(std::min(params.max_tokens.value_or(room), room));
+  // The model's own limit holds for every request, as in the reference.
+  const int64_t most = std::min(room, assets.defaults.max_new_tokens.value_or(room));
+  out.max_tokens = static_cast<int32_t>(std::min(params.max_tokens.value_or(most), most));
   out.min_tokens = std::min(static_cast<int32_t>(params.min_tokens), out.max_tokens);
   out.stop_token_ids = params.stop_token_ids;
   TRY(CheckIds(assets, params.stop_token_ids, "stop_token_ids"));

@@ -11,16 +11,18 @@
 #include "base/result.h"
 #include "frontend/assets.h"
 #include "frontend/request.h"
-#include "text/value.h"
-#include "wire/json.h"
 #include "wire/messages.h"
 
 namespace tandem::frontend {
 
-text::Value ToValue(const wire::Json& json);
+struct RenderSettings {
+  int64_t now = 0;                      // local wall-clock time in seconds since 1970
+  bool trust_request_template = false;  // else a request's own chat_template is refused
+};
 
-// The text of a conversation. `now` is local wall-clock time in seconds since 1970.
-Result<std::string> RenderChat(const ModelAssets& assets, const ChatPrompt& prompt, int64_t now);
+// The text of a conversation.
+Result<std::string> RenderChat(const ModelAssets& assets, const ChatPrompt& prompt,
+                               const RenderSettings& settings);
 
 // kUnsupported if the model has no tokenizer.
 Result<std::vector<TokenId>> EncodeText(const ModelAssets& assets, std::string_view text,
@@ -29,7 +31,8 @@ Result<std::vector<TokenId>> EncodeText(const ModelAssets& assets, std::string_v
 Status CheckIds(const ModelAssets& assets, std::span<const TokenId> ids, std::string_view field);
 
 // Everything of the request but prompt, model name and ids. `prompt_tokens` decides max_tokens: it
-// is cut to the context (kContextLength if the prompt alone fills it). `random_seed` is used where
+// is cut to the context (kContextLength if the prompt alone fills it) and to the model's
+// max_new_tokens. `random_seed` is used where
 // the client gave no seed.
 Result<wire::GenerateRequest> Resolve(const GenerateParams& params, const ModelAssets& assets,
                                       int64_t prompt_tokens, int64_t max_model_len,

@@ -28,12 +28,19 @@ std::string MakeId(rt::Runtime& runtime) {
   return id;
 }
 
-}  // namespace
-
+// Seconds since 1970 of the local wall clock, for templates that print the date.
 int64_t LocalSeconds(const rt::Runtime& runtime) {
   const time_t utc = static_cast<time_t>(runtime.UnixMillis() / 1000);
   tm local{};
   return localtime_r(&utc, &local) == nullptr ? utc : utc + local.tm_gmtoff;
+}
+
+}  // namespace
+
+RenderSettings RenderSettingsOf(const Services& services) {
+  const FrontendOptions& options = services.options;
+  return {.now = options.template_clock ? *options.template_clock : LocalSeconds(services.runtime),
+          .trust_request_template = options.trust_request_chat_template};
 }
 
 RequestContext::RequestContext(Services& services, const net::HttpRequest& request)

@@ -7,6 +7,7 @@
 #include "frontend/assets.h"
 #include "frontend/frontend_metrics.h"
 #include "frontend/options.h"
+#include "frontend/prompt.h"
 #include "router/router.h"
 #include "rt/runtime.h"
 
@@ -21,8 +22,8 @@ struct Services {
   size_t inflight = 0;  // generate requests under way; at most options.max_inflight
 };
 
-// Seconds since 1970 of the local wall clock, for templates that print the date.
-int64_t LocalSeconds(const rt::Runtime& runtime);
+// How this frontend renders chat templates, now.
+RenderSettings RenderSettingsOf(const Services& services);
 
 }  // namespace tandem::frontend
 

@@ -40,7 +40,10 @@ inline std::string TestTokenizerBytes() {
 }
 
 inline ModelAssets TestAssets() {
-  auto assets = BuildAssets(TestTokenizerBytes(), kTestTemplate, "");
+  auto assets = BuildAssets({.tokenizer = TestTokenizerBytes(),
+                             .chat_template = std::string(kTestTemplate),
+                             .generation_config = {},
+                             .content_format = {}});
   CHECK(assets.has_value());
   return *std::move(assets);
 }

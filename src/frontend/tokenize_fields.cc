@@ -56,7 +56,7 @@ Result<TokenizeRequest> ParseTokenizeRequest(std::string_view body) {
   // A template writes the special tokens itself.
   request.add_special_tokens = extra.add_special_tokens.value_or(!has_messages);
   if (has_messages) {
-    TRY(CheckChatPrompt(chat));
+    TRY(SettleChatPrompt(chat));
     request.prompt = std::move(chat);
   } else {
     request.prompt = *std::move(extra.prompt);

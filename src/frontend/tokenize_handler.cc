@@ -26,10 +26,11 @@ rt::Task<Result<Model>> LoadModel(Services& services, std::string name, rt::Canc
 }
 
 Result<std::vector<TokenId>> IdsOf(const TokenizeRequest& request, const ModelAssets& assets,
-                                   int64_t now) {
+                                   const RenderSettings& settings) {
   if (const auto* text = std::get_if<std::string>(&request.prompt))
     return EncodeText(assets, *text, request.add_special_tokens);
-  TRY_ASSIGN(const std::string text, RenderChat(assets, std::get<ChatPrompt>(request.prompt), now));
+  TRY_ASSIGN(const std::string text,
+             RenderChat(assets, std::get<ChatPrompt>(request.prompt), settings));
   return EncodeText(assets, text, request.add_special_tokens);
 }
 
@@ -59,8 +60,8 @@ rt::Task<Result<std::string>> Tokenize(Services& services, RequestContext& conte
   CO_TRY_ASSIGN(const TokenizeRequest parsed, ParseTokenizeRequest(request.body));
   CO_TRY_ASSIGN(const Model model, co_await LoadModel(services, parsed.model, context.token()));
   Result<std::vector<TokenId>> ids = Err(Code::kInternal, "not tokenised");
-  const int64_t now = LocalSeconds(services.runtime);
-  co_await services.runtime.RunBlocking([&] { ids = IdsOf(parsed, *model.assets, now); });
+  const RenderSettings settings = RenderSettingsOf(services);
+  co_await services.runtime.RunBlocking([&] { ids = IdsOf(parsed, *model.assets, settings); });
   CO_TRY(ids);
   co_return TokenizeBody(parsed, model, *ids);
 }

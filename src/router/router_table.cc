@@ -27,6 +27,7 @@ constexpr std::array kShared = {
     Shared{"tokenizer_digest", &wire::ModelCard::tokenizer_digest},
     Shared{"template_digest", &wire::ModelCard::template_digest},
     Shared{"generation_config_digest", &wire::ModelCard::generation_config_digest},
+    Shared{"content_format", &wire::ModelCard::content_format},
 };
 
 bool Earlier(const wire::Instance& a, const wire::Instance& b) {

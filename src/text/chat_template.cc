@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/jinja_ast.h"
+#include "text/jinja_content.h"
 #include "text/jinja_interp.h"
 #include "text/jinja_lexer.h"
 #include "text/jinja_parser.h"
@@ -94,5 +95,7 @@ Result<std::string> ChatTemplate::Render(const RenderInput& input) const {
   if (!input.continue_final_message) return rendered;
   return CutAfterFinalText(std::move(rendered), input.messages);
 }
+
+bool ChatTemplate::LoopsOverContent() const { return jinja::LoopsOverContent(*program_); }
 
 }  // namespace tandem::text

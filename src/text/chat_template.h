@@ -59,6 +59,8 @@ class ChatTemplate {
   // kInvalidArgument for whatever the template itself refuses (raise_exception) or trips over, with
   // the line; kResourceExhausted where a limit is reached.
   Result<std::string> Render(const RenderInput& input) const;
+  // Whether it is written for contents that are lists of parts (jinja_content.h).
+  bool LoopsOverContent() const;
 
  private:
   explicit ChatTemplate(std::unique_ptr<const jinja::Program> program);

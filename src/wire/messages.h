@@ -118,6 +118,8 @@ struct ModelCard {
   std::string tokenizer_digest;
   std::string template_digest;
   std::string generation_config_digest;
+  // How the template wants the contents of messages: "auto" (or ""), "string", "openai".
+  std::string content_format;
   std::string weights_digest;
   std::string kv_layout_id;
   std::string numerics_id;

@@ -110,6 +110,7 @@ void Visit(V& v, auto& m)
   v("tokenizer_digest", m.tokenizer_digest);
   v("template_digest", m.template_digest);
   v("generation_config_digest", m.generation_config_digest);
+  v("content_format", m.content_format);
   v("weights_digest", m.weights_digest);
   v("kv_layout_id", m.kv_layout_id);
   v("numerics_id", m.numerics_id);

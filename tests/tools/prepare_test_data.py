@@ -4,6 +4,7 @@
   CACHE/models/tiny-TYPE.gguf                      random models of every tensor type
   CACHE/models/SmolLM2-135M-Instruct.Q4_1.gguf     the demo model (downloaded)
   CACHE/text/...                                   its tokenizer and recorded token ids
+  CACHE/templates/*.jinja                          real chat templates (downloaded)
 
 CACHE is $TANDEM_TEST_CACHE, else ~/.cache/tandem. Needs numpy and gguf: run it with the Python environment that
 scripts/setup makes. A second run takes a fraction of a second."""
@@ -49,6 +50,7 @@ def main():
     make_tiny_models(cache)
     # Also fetches the demo model if it is not there.
     subprocess.run([sys.executable, os.path.join(TOOLS, "make_tokenizer_artifact.py")], check=True)
+    subprocess.run([sys.executable, os.path.join(TOOLS, "fetch_templates.py")], check=True)
 
 
 if __name__ == "__main__":
