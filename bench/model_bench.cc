@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,9 +14,11 @@
 #include <vector>
 
 #include "base/team.h"
+#include "memory_rate.h"
 #include "model/memory.h"
 #include "model/model.h"
 #include "rt/team.h"
+#include "type_rates.h"
 
 namespace tandem::model {
 namespace {
@@ -26,10 +27,6 @@ constexpr int kBlockTokens = 16;
 constexpr int kPrefill = 512;
 constexpr int kDecodeTokens = 64;
 constexpr int kMaxSequences = 32;
-
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double CpuSeconds() {
   rusage usage{};
@@ -44,32 +41,6 @@ struct Sample {
   double per_second;
   double cpu_share;  // CPU seconds per wall second
 };
-
-// What reading a gigabyte of memory once gives, all threads together.
-double StreamedGigabytes(Team& team) {
-  constexpr size_t kBytes = size_t{1} << 30;
-  const auto mapping = Mapping::Anonymous(kBytes);
-  if (!mapping) return 0;
-  std::memset(mapping->data(), 1, kBytes);
-  double best = 0;
-  for (int run = 0; run < 3; ++run) {
-    const double start = Seconds();
-    team.Run([&](TeamMember& member) {
-      // Four streams a thread: one does not reach the limit on every CPU.
-      const auto* words = reinterpret_cast<const uint64_t*>(mapping->data());
-      const size_t part = kBytes / 8 / static_cast<size_t>(member.count()) / 4;
-      words += static_cast<size_t>(member.index()) * part * 4;
-      uint64_t sums[4] = {};
-      for (size_t i = 0; i < part; i += 8)
-        for (size_t s = 0; s < 4; ++s)
-          for (size_t j = 0; j < 8; ++j) sums[s] ^= words[s * part + i + j];
-      volatile uint64_t keep = sums[0] ^ sums[1] ^ sums[2] ^ sums[3];
-      static_cast<void>(keep);
-    });
-    best = std::max(best, static_cast<double>(kBytes) / 1e9 / (Seconds() - start));
-  }
-  return best;
-}
 
 class Bench {
  public:
@@ -196,6 +167,7 @@ int Main(int argc, char** argv) {
   int runs = 5;
   std::string only = "prefill,decode,batch";
   int only_context = 0;
+  bool types = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
@@ -209,23 +181,27 @@ int Main(int argc, char** argv) {
       only_context = std::atoi(value().c_str());
     } else if (argument == "--isa") {
       options.force_isa = value();
+    } else if (argument == "--types") {
+      types = true;
     } else if (argument == "--cache") {
       options.cache_dir = value();
     } else {
       options.path = argument;
     }
   }
-  if (options.path.empty() || threads < 1 || runs < 1) {
+  if (options.path.empty() == !types || threads < 1 || runs < 1) {
     std::fprintf(
         stderr,
         "usage: model_bench MODEL.gguf [--threads 2] [--runs 5] [--only "
         "prefill,decode,batch] [--context 32|512|2000] [--isa plain|avx2|avx512] [--cache FOLDER]\n"
+        "       model_bench --types [--threads 2] [--runs 5] [--isa plain|avx2|avx512]\n"
         "min, median and max of the runs; decode is one sequence, batch is several at "
-        "context 128\n");
+        "context 128; --types streams generated weights of each type, without a model\n");
     return 2;
   }
   FlushDenormalsOnThisThread();
   rt::ThreadTeam team({.max_threads = threads});
+  if (types) return PrintTypeRates(team, options.force_isa, runs);
   const double start = Seconds();
   auto model = Model::Load(options, team);
   if (!model) {

@@ -137,6 +137,20 @@ inline I512 sub_epi32(I512 a, I512 b) {
 inline I512 mullo_epi32(I512 a, I512 b) {
   return EachWord([&](size_t i) { return a.u[i] * b.u[i]; });
 }
+inline I512 srai_epi32(I512 a, unsigned n) {
+  return EachWord(
+      [&](size_t i) { return static_cast<uint32_t>(static_cast<int32_t>(a.u[i]) >> n); });
+}
+// Products of the int16 halves of each word, added.
+inline I512 madd_epi16(I512 a, I512 b) {
+  const auto half = [](uint32_t word, unsigned shift) {
+    return static_cast<int32_t>(static_cast<int16_t>(static_cast<uint16_t>(word >> shift)));
+  };
+  return EachWord([&](size_t i) {
+    return static_cast<uint32_t>(half(a.u[i], 0) * half(b.u[i], 0) +
+                                 half(a.u[i], 16) * half(b.u[i], 16));
+  });
+}
 inline I512 slli_epi32(I512 a, unsigned n) {
   return EachWord([&](size_t i) { return a.u[i] << n; });
 }
@@ -153,10 +167,23 @@ inline I512 cvtepu16_epi32(__m256i v) {
   std::memcpy(&words, &v, 32);
   return EachWord([&](size_t i) { return uint32_t{words[i]}; });
 }
-inline I512 cvtepi8_epi32(__m128i v) {
-  std::array<int8_t, 16> bytes;
+inline I512 cvtepu8_epi32(__m128i v) {
+  std::array<uint8_t, 16> bytes;
   std::memcpy(&bytes, &v, 16);
-  return EachWord([&](size_t i) { return static_cast<uint32_t>(int32_t{bytes[i]}); });
+  return EachWord([&](size_t i) { return uint32_t{bytes[i]}; });
+}
+inline I512 cvtepu8_epi16(__m256i v) {
+  std::array<uint8_t, 32> bytes;
+  std::memcpy(&bytes, &v, 32);
+  return EachWord([&](size_t i) { return bytes[2 * i] | uint32_t{bytes[2 * i + 1]} << 16; });
+}
+inline I512 cvtepi8_epi16(__m256i v) {
+  std::array<int8_t, 32> bytes;
+  std::memcpy(&bytes, &v, 32);
+  return EachWord([&](size_t i) {
+    return (static_cast<uint32_t>(int32_t{bytes[2 * i]}) & 0xFFFFU) |
+           static_cast<uint32_t>(int32_t{bytes[2 * i + 1]}) << 16;
+  });
 }
 inline __m128i cvtepi32_epi8(I512 v) {
   std::array<uint8_t, 16> bytes;
@@ -202,10 +229,14 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_cvtepi32_epi8 ::tandem::model::emulated::cvtepi32_epi8
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps ::tandem::model::emulated::cvtepi32_ps
-#undef _mm512_cvtepi8_epi32
-#define _mm512_cvtepi8_epi32 ::tandem::model::emulated::cvtepi8_epi32
+#undef _mm512_cvtepi8_epi16
+#define _mm512_cvtepi8_epi16 ::tandem::model::emulated::cvtepi8_epi16
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32 ::tandem::model::emulated::cvtepu16_epi32
+#undef _mm512_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16 ::tandem::model::emulated::cvtepu8_epi16
+#undef _mm512_cvtepu8_epi32
+#define _mm512_cvtepu8_epi32 ::tandem::model::emulated::cvtepu8_epi32
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps ::tandem::model::emulated::cvtph_ps
 #undef _mm512_cvtps_ph
@@ -222,6 +253,8 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_loadu_ps ::tandem::model::emulated::loadu_ps
 #undef _mm512_loadu_si512
 #define _mm512_loadu_si512 ::tandem::model::emulated::loadu_si512
+#undef _mm512_madd_epi16
+#define _mm512_madd_epi16 ::tandem::model::emulated::madd_epi16
 #undef _mm512_mask_mov_ps
 #define _mm512_mask_mov_ps ::tandem::model::emulated::mask_mov_ps
 #undef _mm512_max_ps
@@ -250,10 +283,14 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_slli_epi16 ::tandem::model::emulated::slli_epi16
 #undef _mm512_slli_epi32
 #define _mm512_slli_epi32 ::tandem::model::emulated::slli_epi32
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32 ::tandem::model::emulated::srai_epi32
 #undef _mm512_srli_epi16
 #define _mm512_srli_epi16 ::tandem::model::emulated::srli_epi16
 #undef _mm512_storeu_ps
 #define _mm512_storeu_ps ::tandem::model::emulated::storeu_ps
+#undef _mm512_sub_epi32
+#define _mm512_sub_epi32 ::tandem::model::emulated::sub_epi32
 #undef _mm512_sub_ps
 #define _mm512_sub_ps ::tandem::model::emulated::sub_ps
 #undef _mm512_xor_si512

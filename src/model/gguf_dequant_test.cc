@@ -36,7 +36,7 @@ TEST(Dequantize, BitsEqualTheReferencePackage) {
           << "value " << i;
     ++types;
   }
-  EXPECT_EQ(types, 7);
+  EXPECT_EQ(types, 13);
 }
 
 TEST(Float16, EveryHalfSurvivesARoundTrip) {

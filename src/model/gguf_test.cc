@@ -139,8 +139,10 @@ TEST(Gguf, TensorsThatCannotBe) {
   ExpectError(GgufBuilder().Tensor("a", {uint64_t{1} << 32, uint64_t{1} << 32}, 0, 32),
               "cannot hold");
   ExpectError(GgufBuilder().Tensor("a", {33}, 8, 34), "not a multiple of Q8_0's block of 32");
-  ExpectError(GgufBuilder().Tensor("blk.0.x", {256}, 12, 144),
-              "tensor blk.0.x has type Q4_K, which is not supported (supported: F32, F16");
+  ExpectError(GgufBuilder().Tensor("blk.0.x", {256}, 20, 144),
+              "tensor blk.0.x has type IQ4_NL, which is not supported (supported: F32, F16");
+  ExpectError(GgufBuilder().Tensor("a", {256}, 23, 136), "type IQ4_XS");
+  ExpectError(GgufBuilder().Tensor("a", {32}, 39, 17), "type MXFP4");
   ExpectError(GgufBuilder().Tensor("a", {256}, 77, 144), "type 77");
   ExpectError(GgufBuilder().Tensor("a", {8}, 0, 32, 16), "offset 16, not a multiple");
   ExpectError(GgufBuilder().Tensor("blk.3.ffn_up.weight", {8, 4}, 0, 96),

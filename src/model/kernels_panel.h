@@ -15,78 +15,268 @@ inline constexpr int kGroups = kPanel / S::kLanes;
 template <class S, int R>
 inline constexpr int kTileGroups = kGroups<S> <= 2 ? kGroups<S> : (R <= 1 ? 4 : (R <= 4 ? 2 : 1));
 
-// How each quantised format lies in a panel block and contributes to the accumulators.
+template <class S, int R, int G>
+TANDEM_SIMD void Clear(typename S::V (&acc)[R][G]) {
+  TANDEM_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) acc[r][g] = S::Zero();
+  }
+}
+
+template <class S, int R, int G>
+TANDEM_SIMD void StoreSums(const typename S::V (&acc)[R][G], int group, float* out,
+                           size_t out_stride) {
+  TANDEM_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) S::Store(out + r * out_stride + (group + g) * S::kLanes, acc[r][g]);
+  }
+}
+
+// The quants of 32 inputs: kLow bits and kHigh more, each in arrays of its own (pack.h).
+template <class S, int kLow, int kHigh>
+struct Quants {
+  static constexpr int kArray = 4 * kPanel;
+  static constexpr size_t kBytes = (kLow + kHigh) * kArray;
+  static constexpr int kMost = (1 << (kLow + kHigh)) - 1;
+  // Four bytes of inputs 4 * quad and on for one vector of outputs, whose first is at w.
+  TANDEM_SIMD typename S::I Load(const std::byte* w, int quad) {
+    const typename S::I low = Field<kLow>(w, quad, 0);
+    if constexpr (kHigh == 0) {
+      return low;
+    } else {
+      return S::Or(low, Field<kHigh>(w + kLow * kArray, quad, kLow));
+    }
+  }
+
+ private:
+  template <int kBits>
+  TANDEM_SIMD typename S::I Field(const std::byte* w, int quad, int to) {
+    return S::Bits(S::LoadBytes(w + quad % kBits * kArray), kBits * (quad / kBits), to,
+                   (1 << kBits) - 1);
+  }
+};
+
+// The half-precision numbers of a vector of outputs.
 template <class S>
-struct Nibbles {
-  static constexpr size_t kBytes = 16 * kPanel;
-  // How far ahead of a lone row's stream weights are fetched; the hardware alone keeps up with the
-  // denser traffic of bytes, and is only disturbed there (measured).
+TANDEM_SIMD typename S::V HalfAt(const std::byte* halves, int group) {
+  return S::LoadHalf(reinterpret_cast<const uint16_t*>(halves) + group * S::kLanes);
+}
+
+// Sums over the 32 inputs of a block, for G vectors of outputs from `group` on.
+template <class S, class Q, int R, int G>
+TANDEM_SIMD void SumQuants(const std::byte* w, int group, const RowsView& x, size_t block,
+                           typename S::I (&sum)[R][G]) {
+  S::template DotQuants<R, G, Q::kMost>(
+      [w, group](int g, int quad)
+          TANDEM_INLINE_LAMBDA { return Q::Load(w + (group + g) * S::kLanes * 4, quad); },
+      x.q + block * kBlock, x.stride, sum);
+}
+
+// Sums over both halves of a block times their factors, for vector group + g of outputs.
+template <class S, class Q, int R, int G>
+TANDEM_SIMD void SumHalves(const std::byte* w, int group, int g, typename S::I factors,
+                           const RowsView& x, size_t block, typename S::I (&sum)[R][G]) {
+  typename S::I one[R];
+  S::template DotHalves<R, Q::kMost>([at = w + (group + g) * S::kLanes * 4](int quad)
+                                         TANDEM_INLINE_LAMBDA { return Q::Load(at, quad); },
+                                     factors, x.q + block * kBlock, x.stride, one);
+  TANDEM_UNROLL
+  for (int r = 0; r < R; ++r) sum[r][g] = one[r];
+}
+
+// A format says how the 32 inputs of a block contribute to the accumulators. `head` is what lies in
+// front of every 256 inputs, `w` the block, `group` a vector of outputs.
+//   kAhead: how far ahead of a lone row's stream weights are fetched
+//   Sums: integer sums of products
+//   Scale: D of the contract, as far as it is the same for every row
+//   Minimum: see kMinimum
+
+enum class MinimumOf { kNone, kBlock, kHalves };
+
+// Sixteen-bit scales (and minima) follow the quants of each block.
+template <class S, int kHigh, int kOffset, bool kHasMinimum>
+struct BlockScales {
+  using Q = Quants<S, 4, kHigh>;
+  static constexpr size_t kHead = 0;
+  static constexpr size_t kBlockBytes = Q::kBytes + (kHasMinimum ? 4 : 2) * kPanel;
   static constexpr size_t kAhead = S::kNibblesAhead;
+  static constexpr MinimumOf kMinimum = kHasMinimum ? MinimumOf::kBlock : MinimumOf::kNone;
   template <int R, int G>
-  TANDEM_SIMD void Dot(const std::byte* w, int group, const RowsView& x, size_t block,
-                       typename S::I (&out)[R][G]) {
-    S::template DotNibbles<R, G>(w + group * S::kLanes * 4, x.q + block * kBlock, x.stride, out);
+  TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
+                        typename S::I (&sum)[R][G]) {
+    SumQuants<S, Q, R, G>(w, group, x, block, sum);
+  }
+  // The quants' offset, as a correction of the integer sum.
+  TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView& x, size_t index) {
+    if constexpr (kOffset == 0) return S::FromInt(sum);
+    return S::Sub(S::FromInt(sum), S::Set1(static_cast<float>(kOffset * x.sum[index])));
+  }
+  TANDEM_SIMD typename S::V Scale(const std::byte*, const std::byte* w, int group) {
+    return HalfAt<S>(w + Q::kBytes, group);
+  }
+  TANDEM_SIMD typename S::V Minimum(const std::byte*, const std::byte* w, int group) {
+    return HalfAt<S>(w + Q::kBytes + 2 * kPanel, group);
   }
 };
-
 template <class S>
-struct Q4_0 : Nibbles<S> {
-  static constexpr size_t kBlockBytes = Nibbles<S>::kBytes + 2 * kPanel;
-  // The weights' offset of 8, as a correction of the integer sum.
-  TANDEM_SIMD typename S::V Correct(typename S::I sum, const RowsView& x, size_t index) {
-    return S::Sub(S::FromInt(sum), S::Set1(static_cast<float>(8 * x.sum[index])));
-  }
-  static constexpr bool kMinimum = false;
-};
-
+using Q4_0 = BlockScales<S, 0, 8, false>;
 template <class S>
-struct Q4_1 : Nibbles<S> {
-  static constexpr size_t kBlockBytes = Nibbles<S>::kBytes + 4 * kPanel;
-  TANDEM_SIMD typename S::V Correct(typename S::I sum, const RowsView&, size_t) {
-    return S::FromInt(sum);
-  }
-  static constexpr bool kMinimum = true;
-};
+using Q4_1 = BlockScales<S, 0, 0, true>;
+template <class S>
+using Q5_0 = BlockScales<S, 1, 16, false>;
+template <class S>
+using Q5_1 = BlockScales<S, 1, 0, true>;
 
 template <class S>
 struct Q8_0 {
   static constexpr size_t kBytes = 32 * kPanel;
-  static constexpr size_t kAhead = 0;
+  static constexpr size_t kHead = 0;
   static constexpr size_t kBlockBytes = kBytes + 2 * kPanel;
+  // The hardware alone keeps up with the denser traffic of bytes, and is only disturbed (measured).
+  static constexpr size_t kAhead = 0;
+  static constexpr MinimumOf kMinimum = MinimumOf::kNone;
   template <int R, int G>
-  TANDEM_SIMD void Dot(const std::byte* w, int group, const RowsView& x, size_t block,
-                       typename S::I (&out)[R][G]) {
+  TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
+                        typename S::I (&sum)[R][G]) {
     S::template DotBytes<R, G>(w + group * S::kLanes * 4, x.q + block * kBlock, x.stride,
-                               x.sum + block, x.blocks, out);
+                               x.sum + block, x.blocks, sum);
   }
-  TANDEM_SIMD typename S::V Correct(typename S::I sum, const RowsView&, size_t) {
+  TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
   }
-  static constexpr bool kMinimum = false;
+  TANDEM_SIMD typename S::V Scale(const std::byte*, const std::byte* w, int group) {
+    return HalfAt<S>(w + kBytes, group);
+  }
+};
+
+// A byte for each block and output: its factor of the scale and of the minimum in front.
+template <class S, int kHigh>
+struct ByteScales {
+  using Q = Quants<S, 4, kHigh>;
+  static constexpr size_t kHead = 4 * kPanel;
+  static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
+  static constexpr size_t kAhead = S::kNibblesAhead;
+  static constexpr MinimumOf kMinimum = MinimumOf::kBlock;
+  template <int R, int G>
+  TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
+                        typename S::I (&sum)[R][G]) {
+    SumQuants<S, Q, R, G>(w, group, x, block, sum);
+  }
+  TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
+    return S::FromInt(sum);
+  }
+  TANDEM_SIMD typename S::V Scale(const std::byte* head, const std::byte* w, int group) {
+    return S::Mul(HalfAt<S>(head, group), S::LoadUnsigned(w + Q::kBytes + group * S::kLanes));
+  }
+  TANDEM_SIMD typename S::V Minimum(const std::byte* head, const std::byte* w, int group) {
+    return S::Mul(HalfAt<S>(head + 2 * kPanel, group),
+                  S::LoadUnsigned(w + Q::kBytes + kPanel + group * S::kLanes));
+  }
+};
+template <class S>
+using Q4_K = ByteScales<S, 0>;
+template <class S>
+using Q5_K = ByteScales<S, 1>;
+
+// Factors for halves of 16 inputs, which weight the integer sums. 2^kShift is what the quants are
+// offset by.
+template <class S, int kLow, int kHigh, int kShift>
+struct HalfScales {
+  using Q = Quants<S, kLow, kHigh>;
+  static constexpr size_t kHead = 2 * kPanel;
+  static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
+  static constexpr size_t kAhead = S::kNibblesAhead;
+  static constexpr MinimumOf kMinimum = MinimumOf::kNone;
+  template <int R, int G>
+  TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
+                        typename S::I (&sum)[R][G]) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) {
+      const typename S::I factors = S::LoadPairs(w + Q::kBytes + (group + g) * S::kLanes * 2);
+      SumHalves<S, Q, R, G>(w, group, g, factors, x, block, sum);
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r)
+        sum[r][g] = S::SubtractShifted(
+            sum[r][g], S::DotPairs(factors, x.half_sums[r * x.blocks + block]), kShift);
+    }
+  }
+  TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
+    return S::FromInt(sum);
+  }
+  TANDEM_SIMD typename S::V Scale(const std::byte* head, const std::byte*, int group) {
+    return HalfAt<S>(head, group);
+  }
+};
+template <class S>
+using Q3_K = HalfScales<S, 2, 1, 2>;
+template <class S>
+using Q6_K = HalfScales<S, 4, 2, 5>;
+
+// The same with factors for minima; both are nibbles of one byte.
+template <class S>
+struct Q2_K {
+  using Q = Quants<S, 2, 0>;
+  static constexpr size_t kHead = 4 * kPanel;
+  static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
+  static constexpr size_t kAhead = S::kNibblesAhead;
+  static constexpr MinimumOf kMinimum = MinimumOf::kHalves;
+  template <int R, int G>
+  TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
+                        typename S::I (&sum)[R][G]) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g)
+      SumHalves<S, Q, R, G>(w, group, g, Nibbles(w, group + g, 0), x, block, sum);
+  }
+  TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
+    return S::FromInt(sum);
+  }
+  TANDEM_SIMD typename S::V Scale(const std::byte* head, const std::byte*, int group) {
+    return HalfAt<S>(head, group);
+  }
+  TANDEM_SIMD typename S::V Minimum(const std::byte* head, const std::byte*, int group) {
+    return HalfAt<S>(head + 2 * kPanel, group);
+  }
+  TANDEM_SIMD typename S::I MinimumFactors(const std::byte* w, int group) {
+    return Nibbles(w, group, 4);
+  }
+
+ private:
+  TANDEM_SIMD typename S::I Nibbles(const std::byte* w, int group, int from) {
+    return S::Bits(S::LoadUnsignedPairs(w + Q::kBytes + group * S::kLanes * 2), from, 0, 15);
+  }
 };
 
 // One step: adds a block's products for G vectors of outputs, the first of which is `group`.
-// Sixteen-bit scales (and minima) follow the quants of each block.
 template <class S, class Format, int R, int G>
-TANDEM_SIMD void AddBlock(const std::byte* w, int group, const RowsView& x, size_t block,
-                          typename S::V (&acc)[R][G]) {
-  const auto* scales = reinterpret_cast<const uint16_t*>(w + Format::kBytes) + group * S::kLanes;
+TANDEM_SIMD void AddBlock(const std::byte* head, const std::byte* w, int group, const RowsView& x,
+                          size_t block, typename S::V (&acc)[R][G]) {
   typename S::I sum[R][G];
-  Format::template Dot<R, G>(w, group, x, block, sum);
+  Format::template Sums<R, G>(w, group, x, block, sum);
   TANDEM_UNROLL
   for (int g = 0; g < G; ++g) {
-    const typename S::V d = S::LoadHalf(scales + g * S::kLanes);
+    const typename S::V d = Format::Scale(head, w, group + g);
     TANDEM_UNROLL
     for (int r = 0; r < R; ++r) {
       const size_t index = r * x.blocks + block;
-      acc[r][g] = S::Fma(Format::Correct(sum[r][g], x, index), S::Mul(d, S::Set1(x.scale[index])),
+      acc[r][g] = S::Fma(Format::ToFloat(sum[r][g], x, index), S::Mul(d, S::Set1(x.scale[index])),
                          acc[r][g]);
     }
-    if constexpr (Format::kMinimum) {
-      const typename S::V m = S::LoadHalf(scales + kPanel + g * S::kLanes);
+    if constexpr (Format::kMinimum == MinimumOf::kBlock) {
+      const typename S::V m = Format::Minimum(head, w, group + g);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r)
         acc[r][g] = S::Fma(m, S::Set1(x.scaled_sum[r * x.blocks + block]), acc[r][g]);
+    } else if constexpr (Format::kMinimum == MinimumOf::kHalves) {
+      const typename S::V m = Format::Minimum(head, w, group + g);
+      const typename S::I factors = Format::MinimumFactors(w, group + g);
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const size_t index = r * x.blocks + block;
+        acc[r][g] = S::Fma(S::FromInt(S::DotPairs(factors, x.half_sums[index])),
+                           S::Mul(m, S::Set1(x.scale[index])), acc[r][g]);
+      }
     }
   }
 }
@@ -99,80 +289,85 @@ void QuantizedPanel(const std::byte* panel, size_t blocks, const RowsView& x, fl
   constexpr int kG = kTileGroups<S, R>;
   for (int group = 0; group < kGroups<S>; group += kG) {
     typename S::V acc[R][kG];
-    TANDEM_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TANDEM_UNROLL
-      for (int g = 0; g < kG; ++g) acc[r][g] = S::Zero();
-    }
-    for (size_t block = 0; block < blocks; ++block) {
-      const std::byte* w = panel + block * Format::kBlockBytes;
+    Clear<S>(acc);
+    const std::byte* head = panel;
+    const std::byte* w = panel;
+    for (size_t block = 0; block < blocks; ++block, w += Format::kBlockBytes) {
+      if (Format::kHead > 0 && block % 8 == 0) {
+        head = w;
+        w += Format::kHead;
+      }
       if constexpr (R == 1)
         for (size_t line = 0; line < Format::kBlockBytes; line += 64)
           if (Format::kAhead > 0) S::Prefetch(w + Format::kAhead + line);
-      AddBlock<S, Format, R, kG>(w, group, x, block, acc);
+      AddBlock<S, Format, R, kG>(head, w, group, x, block, acc);
     }
-    TANDEM_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TANDEM_UNROLL
-      for (int g = 0; g < kG; ++g)
-        S::Store(out + r * out_stride + (group + g) * S::kLanes, acc[r][g]);
-    }
-  }
-}
-
-// Super-blocks of 256: the 32 scales of the super-block, then eight blocks of 832 bytes.
-template <class S, int R>
-void SixBitPanel(const std::byte* panel, size_t blocks, const RowsView& x, float* out,
-                 size_t out_stride) {
-  constexpr int kN = kGroups<S>;
-  typename S::V acc[R][kN];
-  TANDEM_UNROLL
-  for (int r = 0; r < R; ++r) {
-    TANDEM_UNROLL
-    for (int g = 0; g < kN; ++g) acc[r][g] = S::Zero();
-  }
-  const std::byte* scales = panel;
-  for (size_t block = 0; block < blocks; ++block) {
-    if (block % 8 == 0) {
-      scales = panel;
-      panel += 2 * kPanel;
-    }
-    TANDEM_UNROLL
-    for (int n = 0; n < kN; ++n) {
-      typename S::I sum[R][1];
-      S::template DotSixBits<R, 1>(panel, n, x.q + block * kBlock, x.stride, x.half_sums + block,
-                                   x.blocks, sum);
-      const typename S::V d =
-          S::LoadHalf(reinterpret_cast<const uint16_t*>(scales) + n * S::kLanes);
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r)
-        acc[r][n] = S::Fma(S::FromInt(sum[r][0]), S::Mul(d, S::Set1(x.scale[r * x.blocks + block])),
-                           acc[r][n]);
-    }
-    panel += kSixBitScales + 2 * kPanel;
-  }
-  TANDEM_UNROLL
-  for (int r = 0; r < R; ++r) {
-    TANDEM_UNROLL
-    for (int g = 0; g < kN; ++g) S::Store(out + r * out_stride + g * S::kLanes, acc[r][g]);
+    StoreSums<S>(acc, group, out, out_stride);
   }
 }
 
 template <class S>
 struct F32 {
   using Element = float;
+  static constexpr bool kScaled = false;
   TANDEM_SIMD typename S::V Load(const float* p) { return S::Load(p); }
 };
 template <class S>
 struct F16 {
   using Element = uint16_t;
+  static constexpr bool kScaled = false;
   TANDEM_SIMD typename S::V Load(const uint16_t* p) { return S::LoadHalf(p); }
 };
 template <class S>
 struct BF16 {
   using Element = uint16_t;
+  static constexpr bool kScaled = false;
   TANDEM_SIMD typename S::V Load(const uint16_t* p) { return S::LoadBfloat16(p); }
 };
+template <class S>
+struct F8 {
+  using Element = uint8_t;
+  static constexpr bool kScaled = true;  // every kFp8Block inputs
+  TANDEM_SIMD typename S::V Load(const uint8_t* p) { return S::LoadFp8(p); }
+};
+
+// Adds the products of `count` inputs from input `first` on, whose elements start at w.
+template <class S, class Format, int R, int G>
+TANDEM_SIMD void AddInputs(const typename Format::Element* w, const RowsView& x, size_t first,
+                           size_t count, typename S::V (&acc)[R][G]) {
+  for (size_t k = first; k < first + count; ++k, w += kPanel) {
+    typename S::V weights[G];
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) weights[g] = Format::Load(w + g * S::kLanes);
+    TANDEM_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const typename S::V value = S::Set1(x.values[r * x.stride + k]);
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) acc[r][g] = S::Fma(value, weights[g], acc[r][g]);
+    }
+  }
+}
+
+// The same in blocks with a scale for each output.
+template <class S, class Format, int R, int G>
+TANDEM_SIMD void AddScaledInputs(const std::byte* panel, const RowsView& x, int group,
+                                 size_t inputs, typename S::V (&acc)[R][G]) {
+  for (size_t first = 0; first < inputs; first += kFp8Block) {
+    const auto* scales = reinterpret_cast<const float*>(panel) + group * S::kLanes;
+    const auto* w = reinterpret_cast<const typename Format::Element*>(panel + 4 * kPanel);
+    const size_t count = inputs - first < kFp8Block ? inputs - first : kFp8Block;
+    typename S::V part[R][G];
+    Clear<S>(part);
+    AddInputs<S, Format>(w + group * S::kLanes, x, first, count, part);
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) {
+      const typename S::V scale = S::Load(scales + g * S::kLanes);
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) acc[r][g] = S::Fma(part[r][g], scale, acc[r][g]);
+    }
+    panel += (4 + count) * kPanel;
+  }
+}
 
 template <class S, class Format, int R>
 void FloatPanel(const std::byte* panel, size_t blocks, const RowsView& x, float* out,
@@ -193,29 +388,14 @@ void FloatPanel(const std::byte* panel, size_t blocks, const RowsView& x, float*
   const size_t inputs = blocks * kBlock;
   for (int group = 0; group < kN; group += kG) {
     typename S::V acc[R][kG];
-    TANDEM_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TANDEM_UNROLL
-      for (int g = 0; g < kG; ++g) acc[r][g] = S::Zero();
+    Clear<S>(acc);
+    if constexpr (Format::kScaled) {
+      AddScaledInputs<S, Format>(panel, x, group, inputs, acc);
+    } else {
+      const auto* w = reinterpret_cast<const typename Format::Element*>(panel);
+      AddInputs<S, Format>(w + group * S::kLanes, x, 0, inputs, acc);
     }
-    const auto* w = reinterpret_cast<const typename Format::Element*>(panel) + group * S::kLanes;
-    for (size_t k = 0; k < inputs; ++k, w += kPanel) {
-      typename S::V weights[kG];
-      TANDEM_UNROLL
-      for (int g = 0; g < kG; ++g) weights[g] = Format::Load(w + g * S::kLanes);
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const typename S::V value = S::Set1(x.values[r * x.stride + k]);
-        TANDEM_UNROLL
-        for (int g = 0; g < kG; ++g) acc[r][g] = S::Fma(value, weights[g], acc[r][g]);
-      }
-    }
-    TANDEM_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TANDEM_UNROLL
-      for (int g = 0; g < kG; ++g)
-        S::Store(out + r * out_stride + (group + g) * S::kLanes, acc[r][g]);
-    }
+    StoreSums<S>(acc, group, out, out_stride);
   }
 }
 

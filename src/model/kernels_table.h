@@ -12,13 +12,23 @@ namespace tandem::model {
 template <class S, int R>
 constexpr void SetRows(Ops& ops) {
   if constexpr (R <= S::kMaxRows) {
-    ops.panel[static_cast<int>(WeightFormat::kF32)][R - 1] = FloatPanel<S, F32<S>, R>;
-    ops.panel[static_cast<int>(WeightFormat::kF16)][R - 1] = FloatPanel<S, F16<S>, R>;
-    ops.panel[static_cast<int>(WeightFormat::kBF16)][R - 1] = FloatPanel<S, BF16<S>, R>;
-    ops.panel[static_cast<int>(WeightFormat::kQ4_0)][R - 1] = QuantizedPanel<S, Q4_0<S>, R>;
-    ops.panel[static_cast<int>(WeightFormat::kQ4_1)][R - 1] = QuantizedPanel<S, Q4_1<S>, R>;
-    ops.panel[static_cast<int>(WeightFormat::kQ8_0)][R - 1] = QuantizedPanel<S, Q8_0<S>, R>;
-    ops.panel[static_cast<int>(WeightFormat::kQ6_K)][R - 1] = SixBitPanel<S, R>;
+    const auto panel = [&ops](WeightFormat format) -> PanelFn& {
+      return ops.panel[static_cast<int>(format)][R - 1];
+    };
+    panel(WeightFormat::kF32) = FloatPanel<S, F32<S>, R>;
+    panel(WeightFormat::kF16) = FloatPanel<S, F16<S>, R>;
+    panel(WeightFormat::kBF16) = FloatPanel<S, BF16<S>, R>;
+    panel(WeightFormat::kF8) = FloatPanel<S, F8<S>, R>;
+    panel(WeightFormat::kQ4_0) = QuantizedPanel<S, Q4_0<S>, R>;
+    panel(WeightFormat::kQ4_1) = QuantizedPanel<S, Q4_1<S>, R>;
+    panel(WeightFormat::kQ5_0) = QuantizedPanel<S, Q5_0<S>, R>;
+    panel(WeightFormat::kQ5_1) = QuantizedPanel<S, Q5_1<S>, R>;
+    panel(WeightFormat::kQ8_0) = QuantizedPanel<S, Q8_0<S>, R>;
+    panel(WeightFormat::kQ2_K) = QuantizedPanel<S, Q2_K<S>, R>;
+    panel(WeightFormat::kQ3_K) = QuantizedPanel<S, Q3_K<S>, R>;
+    panel(WeightFormat::kQ4_K) = QuantizedPanel<S, Q4_K<S>, R>;
+    panel(WeightFormat::kQ5_K) = QuantizedPanel<S, Q5_K<S>, R>;
+    panel(WeightFormat::kQ6_K) = QuantizedPanel<S, Q6_K<S>, R>;
     SetRows<S, R + 1>(ops);
   }
 }

@@ -14,12 +14,29 @@ namespace tandem::model {
 
 // Forms of weights that a matrix kernel reads. The order is that of Ops::panel and part of the
 // packed file format.
-enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kQ6_K };
-inline constexpr int kWeightFormats = 7;
+enum class WeightFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kF8,  // E4M3 with a float32 scale for every 128 inputs
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+};
+inline constexpr int kWeightFormats = 14;
 
 // Outputs in one packed panel (pack.h), and inputs in one quantised block.
 inline constexpr int kPanel = 32;
 inline constexpr int kBlock = 32;
+// Inputs that share a scale in kF8.
+inline constexpr int kFp8Block = 128;
 // The most rows any level's panel kernel takes at once.
 inline constexpr int kMaxTileRows = 8;
 // Keys in a tile and in a span of attention.

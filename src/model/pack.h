@@ -2,15 +2,29 @@
 // so one thread reads one sequential stream; it has the bytes of the file in another order, the
 // same on every instruction-set path. Outputs beyond the matrix are zero.
 //
-// Panel of 32 outputs o, K in order:
-//   F32, F16, BF16   per k: 32 elements
-//   Q4_0, Q4_1, Q8_0 per 32 inputs: quants, then 32 fp16 scales, then for Q4_1 32 fp16 minima
-//     Q4: byte [i / 4 % 4][o][i % 4] has input i (0..15) in its low nibble, input i + 16 in its
-//     high one Q8: byte [i / 4][o][i % 4]
-//   Q6_K             per 256 inputs: 32 fp16 scales; then eight times, per 32 inputs: nibbles as in
-//   Q4
-//     (512 bytes), high bits (256 bytes: byte [i / 4 % 2][o][i % 4], two bits at 2 * (i / 8)), 64
-//     int8 scales [half][o]
+// Panel of 32 outputs o, K in order. An array has four bytes for every output: [o][4].
+//   F32, F16, BF16  per input: 32 elements
+//   F8              per 128 inputs (fewer at the end): 32 float32 scales times 256, then per input
+//                   32 bytes (E4M3)
+//   quantised       per 32 inputs: the quants, then what the table says. Their low bits, then the
+//                   others, lie in as many arrays as there are bits: with n bits, input i is byte
+//                   i % 4 of array i / 4 % n, at bit n * (i / 4 / n).
+//
+//   type  quant bits  after the quants of 32 inputs         in front of every 256 inputs
+//   Q4_0  4           32 fp16 scales
+//   Q4_1  4           32 fp16 scales, 32 fp16 minima
+//   Q5_0  4 + 1       as Q4_0
+//   Q5_1  4 + 1       as Q4_1
+//   Q8_0  8           as Q4_0
+//   Q2_K  2           [o][half] c, m in low, high nibble    32 fp16 scales, 32 fp16 -minima
+//   Q3_K  2 + 1       [o][half] int8 c                      32 fp16 scales
+//   Q4_K  4           32 bytes c, 32 bytes m                as Q2_K
+//   Q5_K  4 + 1       as Q4_K                               as Q2_K
+//   Q6_K  4 + 2       as Q3_K                               as Q3_K
+//
+// c and m are the factors of a group's scale and minimum (quant_blocks.h); halves are 16 inputs.
+// That is the file's size, but for 8 instead of 6 bits a factor in Q3_K, Q4_K and Q5_K (4 bytes
+// in 110, 144 and 176).
 #ifndef TANDEM_MODEL_PACK_H_
 #define TANDEM_MODEL_PACK_H_
 
@@ -23,7 +37,7 @@
 namespace tandem::model {
 
 // Part of the name of a packed file: changes whenever the layout above or the file's does.
-inline constexpr int kPackVersion = 2;
+inline constexpr int kPackVersion = 3;
 
 // A matrix of a packed image. Panel p starts at image + offset + p * panel_stride; matrices that
 // are used together interleave their panels, hence a stride of its own. Not owned.

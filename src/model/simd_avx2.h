@@ -26,20 +26,18 @@ struct Avx2 {
   TANDEM_SIMD V Set1(float x) { return _mm256_set1_ps(x); }
   TANDEM_SIMD V Load(const float* p) { return _mm256_loadu_ps(p); }
   TANDEM_SIMD void Store(float* p, V v) { _mm256_storeu_ps(p, v); }
-  // The form with a memory operand is half again as slow on some CPUs (Zen 1), so the load is kept
-  // apart from the conversion.
-  TANDEM_SIMD V LoadHalf(const uint16_t* p) {
-    V result;
-    const __m128i halves = Load128(p);
-    asm("vcvtph2ps %1, %0" : "=x"(result) : "x"(halves));
-    return result;
-  }
+  TANDEM_SIMD V LoadHalf(const uint16_t* p) { return Widen(Load128(p)); }
   TANDEM_SIMD void StoreHalf(uint16_t* p, V v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                      _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
   TANDEM_SIMD V LoadBfloat16(const uint16_t* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(Load128(p)), 16));
+  }
+  // The sign is extended to bit 14 as well, from where it goes.
+  TANDEM_SIMD V LoadFp8(const uint8_t* p) {
+    const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return Widen(_mm_andnot_si128(_mm_set1_epi16(0x4000), _mm_slli_epi16(wide, 7)));
   }
   TANDEM_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
   TANDEM_SIMD V Sub(V a, V b) { return _mm256_sub_ps(a, b); }
@@ -87,43 +85,74 @@ struct Avx2 {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
   }
 
-  // Nibbles are at most 15, so the eight pair sums of a block stay inside int16:
-  // 8 * 2 * 15 * 127 = 30480. Widening happens once per block.
-  template <int R, int G>
-  TANDEM_SIMD void DotNibbles(const std::byte* w, const int8_t* x, size_t stride, I (&out)[R][G]) {
-    const I mask = _mm256_set1_epi8(15);
-    I acc[R][G];
+  TANDEM_SIMD I LoadBytes(const std::byte* p) { return Load256(p); }
+  TANDEM_SIMD I Bits(I v, int from, int to, int mask) {
+    const I moved = from > to   ? _mm256_srli_epi16(v, from - to)
+                    : from < to ? _mm256_slli_epi16(v, to - from)
+                                : v;
+    return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(mask << to)));
+  }
+  TANDEM_SIMD I Or(I a, I b) { return _mm256_or_si256(a, b); }
+  TANDEM_SIMD V LoadUnsigned(const std::byte* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  TANDEM_SIMD I LoadPairs(const std::byte* p) { return _mm256_cvtepi8_epi16(Load128(p)); }
+  TANDEM_SIMD I LoadUnsignedPairs(const std::byte* p) { return _mm256_cvtepu8_epi16(Load128(p)); }
+  TANDEM_SIMD I DotPairs(I pairs, int32_t other) {
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi32(other));
+  }
+  TANDEM_SIMD I SubtractShifted(I a, I b, int shift) {
+    return _mm256_sub_epi32(a, _mm256_slli_epi32(b, shift));
+  }
+
+  // Pair sums are added in int16 as long as they fit, all of a block's for nibbles, and widened
+  // after that. Quads q and q + 4 may share bytes, so they follow each other.
+  template <int R, int G, int kMost, class Load>
+  TANDEM_SIMD void DotQuants(Load quants, const int8_t* x, size_t stride, I (&out)[R][G]) {
+    constexpr int kRun = QuadsInInt16(kMost, 8);
+    I run[R][G];
     TANDEM_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int step = 0; step < 8; ++step) {
+      const int quad = step / 2 + step % 2 * 4;
+      I w[G];
       TANDEM_UNROLL
-      for (int g = 0; g < G; ++g) acc[r][g] = _mm256_setzero_si256();
-    }
-    TANDEM_UNROLL
-    for (int quad = 0; quad < 4; ++quad) {
-      I low[G];
-      I high[G];
-      TANDEM_UNROLL
-      for (int g = 0; g < G; ++g) {
-        const I packed = Load256(w + quad * 128 + g * 32);
-        low[g] = _mm256_and_si256(packed, mask);
-        high[g] = _mm256_and_si256(_mm256_srli_epi16(packed, 4), mask);
-      }
+      for (int g = 0; g < G; ++g) w[g] = quants(g, quad);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r) {
-        const I x_low = Broadcast4(x + r * stride + quad * 4);
-        const I x_high = Broadcast4(x + r * stride + 16 + quad * 4);
+        const I four = Broadcast4(x + r * stride + quad * 4);
         TANDEM_UNROLL
         for (int g = 0; g < G; ++g) {
-          acc[r][g] = _mm256_add_epi16(acc[r][g], _mm256_maddubs_epi16(low[g], x_low));
-          acc[r][g] = _mm256_add_epi16(acc[r][g], _mm256_maddubs_epi16(high[g], x_high));
-          if constexpr (R > 1) InOrder(acc[r][g]);
+          const I pairs = _mm256_maddubs_epi16(w[g], four);
+          run[r][g] = step % kRun == 0 ? pairs : _mm256_add_epi16(run[r][g], pairs);
+          if constexpr (R > 1) InOrder(run[r][g]);
+          if (step % kRun != kRun - 1) continue;
+          const I wide = _mm256_madd_epi16(run[r][g], _mm256_set1_epi16(1));
+          out[r][g] = step < kRun ? wide : _mm256_add_epi32(out[r][g], wide);
         }
       }
     }
+  }
+
+  // The widening multiply applies the factors.
+  template <int R, int kMost, class Load>
+  TANDEM_SIMD void DotHalves(Load quants, I factors, const int8_t* x, size_t stride, I (&out)[R]) {
+    constexpr int kRun = QuadsInInt16(kMost, 4);
+    const I both[2] = {_mm256_blend_epi16(factors, _mm256_slli_epi32(factors, 16), 0xAA),
+                       _mm256_blend_epi16(factors, _mm256_srli_epi32(factors, 16), 0x55)};
+    I run[R];
     TANDEM_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int quad = 0; quad < 8; ++quad) {
+      const I w = quants(quad);
       TANDEM_UNROLL
-      for (int g = 0; g < G; ++g) out[r][g] = _mm256_madd_epi16(acc[r][g], _mm256_set1_epi16(1));
+      for (int r = 0; r < R; ++r) {
+        const I pairs = _mm256_maddubs_epi16(w, Broadcast4(x + r * stride + quad * 4));
+        run[r] = quad % kRun == 0 ? pairs : _mm256_add_epi16(run[r], pairs);
+        if constexpr (R > 1) InOrder(run[r]);
+        if (quad % kRun != kRun - 1) continue;
+        const I wide = _mm256_madd_epi16(run[r], both[quad / 4]);
+        out[r] = quad < kRun ? wide : _mm256_add_epi32(out[r], wide);
+      }
     }
   }
 
@@ -153,41 +182,14 @@ struct Avx2 {
     }
   }
 
-  // Six-bit weights 0..63 with a signed scale per half. Two pair sums fit int16 (2 * 2 * 63 * 127);
-  // the widening multiply applies the scale. The offset of 32 comes off through the sums of x.
-  template <int R, int G>
-  TANDEM_SIMD void DotSixBits(const std::byte* w, int group, const int8_t* x, size_t stride,
-                              const int32_t* half_sums, size_t sums_stride, I (&out)[R][G]) {
-    TANDEM_UNROLL
-    for (int g = 0; g < G; ++g) {
-      const I first = ScaleOf(w + kSixBitScales + (group + g) * 8);
-      const I second = ScaleOf(w + kSixBitScales + kPanelOutputs + (group + g) * 8);
-      const I offsets = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xAA);
-      const I scales[2] = {_mm256_blend_epi16(first, _mm256_slli_epi32(first, 16), 0xAA),
-                           _mm256_blend_epi16(second, _mm256_slli_epi32(second, 16), 0xAA)};
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const I sums = _mm256_set1_epi32(half_sums[r * sums_stride]);
-        out[r][g] = _mm256_sub_epi32(_mm256_setzero_si256(),
-                                     _mm256_slli_epi32(_mm256_madd_epi16(offsets, sums), 5));
-      }
-      TANDEM_UNROLL
-      for (int pair = 0; pair < 4; ++pair) {
-        const I even = SixBits(w + (group + g) * 32, pair * 2);
-        const I odd = SixBits(w + (group + g) * 32, pair * 2 + 1);
-        TANDEM_UNROLL
-        for (int r = 0; r < R; ++r) {
-          const int8_t* xr = x + r * stride + pair * 8;
-          const I sum = _mm256_add_epi16(_mm256_maddubs_epi16(even, Broadcast4(xr)),
-                                         _mm256_maddubs_epi16(odd, Broadcast4(xr + 4)));
-          out[r][g] = _mm256_add_epi32(out[r][g], _mm256_madd_epi16(sum, scales[pair / 2]));
-          if constexpr (R > 1) InOrder(out[r][g]);
-        }
-      }
-    }
-  }
-
  private:
+  // The form with a memory operand is half again as slow on some CPUs (Zen 1), so the load is kept
+  // apart from the conversion.
+  TANDEM_SIMD V Widen(__m128i halves) {
+    V result;
+    asm("vcvtph2ps %1, %0" : "=x"(result) : "x"(halves));
+    return result;
+  }
   TANDEM_SIMD __m128i Load128(const void* p) {
     return _mm_loadu_si128(static_cast<const __m128i*>(p));
   }
@@ -202,22 +204,6 @@ struct Avx2 {
   // Keeps the compiler from regrouping sums row by row, which would leave the multiplier waiting at
   // the end of each row: with the rows in turn, as written, tiles are 12 to 15 % faster.
   TANDEM_SIMD void InOrder(I& sum) { asm volatile("" : "+x"(sum)); }
-  TANDEM_SIMD I ScaleOf(const std::byte* p) {
-    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-  }
-  // Weights of one quad (0..7) of 8 outputs; the layout is that of pack.h.
-  TANDEM_SIMD I SixBits(const std::byte* w, int quad) {
-    const I nibbles = Load256(w + (quad & 3) * 128);
-    const I low =
-        _mm256_and_si256(quad < 4 ? nibbles : _mm256_srli_epi16(nibbles, 4), _mm256_set1_epi8(15));
-    const I plane = Load256(w + kSixBitHigh + (quad & 1) * 128);
-    const int shift = 2 * (quad >> 1);
-    const I moved = shift == 0   ? _mm256_slli_epi16(plane, 4)
-                    : shift == 2 ? _mm256_slli_epi16(plane, 2)
-                    : shift == 4 ? plane
-                                 : _mm256_srli_epi16(plane, 2);
-    return _mm256_or_si256(low, _mm256_and_si256(moved, _mm256_set1_epi8(0x30)));
-  }
 };
 
 }  // namespace tandem::model

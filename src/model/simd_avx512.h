@@ -33,6 +33,12 @@ struct Avx512 {
   TANDEM_SIMD V LoadBfloat16(const uint16_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(Load256(p)), 16));
   }
+  // The sign is extended to bit 14 as well, from where it goes.
+  TANDEM_SIMD V LoadFp8(const uint8_t* p) {
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm512_cvtph_ps(
+        _mm256_andnot_si256(_mm256_set1_epi16(0x4000), _mm256_slli_epi16(wide, 7)));
+  }
   TANDEM_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
   TANDEM_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
   TANDEM_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
@@ -75,33 +81,64 @@ struct Avx512 {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
   }
 
-  template <int R, int G>
-  TANDEM_SIMD void DotNibbles(const std::byte* w, const int8_t* x, size_t stride, I (&out)[R][G]) {
-    const I mask = _mm512_set1_epi8(15);
+  TANDEM_SIMD I LoadBytes(const std::byte* p) { return _mm512_loadu_si512(p); }
+  TANDEM_SIMD I Bits(I v, int from, int to, int mask) {
+    const I moved = from > to   ? _mm512_srli_epi16(v, from - to)
+                    : from < to ? _mm512_slli_epi16(v, to - from)
+                                : v;
+    return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask << to)));
+  }
+  TANDEM_SIMD I Or(I a, I b) { return _mm512_or_si512(a, b); }
+  TANDEM_SIMD V LoadUnsigned(const std::byte* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  TANDEM_SIMD I LoadPairs(const std::byte* p) { return _mm512_cvtepi8_epi16(Load256(p)); }
+  TANDEM_SIMD I LoadUnsignedPairs(const std::byte* p) { return _mm512_cvtepu8_epi16(Load256(p)); }
+  TANDEM_SIMD I DotPairs(I pairs, int32_t other) {
+    return _mm512_madd_epi16(pairs, _mm512_set1_epi32(other));
+  }
+  TANDEM_SIMD I SubtractShifted(I a, I b, int shift) {
+    return _mm512_sub_epi32(a, _mm512_slli_epi32(b, shift));
+  }
+
+  // Quads q and q + 4 may share bytes, so they follow each other.
+  template <int R, int G, int kMost, class Load>
+  TANDEM_SIMD void DotQuants(Load quants, const int8_t* x, size_t stride, I (&out)[R][G]) {
     TANDEM_UNROLL
     for (int r = 0; r < R; ++r) {
       TANDEM_UNROLL
       for (int g = 0; g < G; ++g) out[r][g] = _mm512_setzero_si512();
     }
     TANDEM_UNROLL
-    for (int quad = 0; quad < 4; ++quad) {
-      I low[G];
-      I high[G];
+    for (int step = 0; step < 8; ++step) {
+      const int quad = step / 2 + step % 2 * 4;
+      I w[G];
       TANDEM_UNROLL
-      for (int g = 0; g < G; ++g) {
-        const I packed = Load512(w + quad * 128 + g * 64);
-        low[g] = _mm512_and_si512(packed, mask);
-        high[g] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
-      }
+      for (int g = 0; g < G; ++g) w[g] = quants(g, quad);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r) {
-        const I x_low = Broadcast4(x + r * stride + quad * 4);
-        const I x_high = Broadcast4(x + r * stride + 16 + quad * 4);
+        const I four = Broadcast4(x + r * stride + quad * 4);
         TANDEM_UNROLL
-        for (int g = 0; g < G; ++g) {
-          out[r][g] = _mm512_dpbusd_epi32(out[r][g], low[g], x_low);
-          out[r][g] = _mm512_dpbusd_epi32(out[r][g], high[g], x_high);
-        }
+        for (int g = 0; g < G; ++g) out[r][g] = _mm512_dpbusd_epi32(out[r][g], w[g], four);
+      }
+    }
+  }
+
+  template <int R, int kMost, class Load>
+  TANDEM_SIMD void DotHalves(Load quants, I factors, const int8_t* x, size_t stride, I (&out)[R]) {
+    const I first = _mm512_srai_epi32(_mm512_slli_epi32(factors, 16), 16);
+    const I second = _mm512_srai_epi32(factors, 16);
+    I half[R];
+    TANDEM_UNROLL
+    for (int quad = 0; quad < 8; ++quad) {
+      const I w = quants(quad);
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const I before = quad % 4 == 0 ? _mm512_setzero_si512() : half[r];
+        half[r] = _mm512_dpbusd_epi32(before, w, Broadcast4(x + r * stride + quad * 4));
+        if (quad == 3) out[r] = _mm512_mullo_epi32(half[r], first);
+        if (quad == 7) out[r] = _mm512_add_epi32(out[r], _mm512_mullo_epi32(half[r], second));
       }
     }
   }
@@ -119,7 +156,7 @@ struct Avx512 {
     for (int quad = 0; quad < 8; ++quad) {
       TANDEM_UNROLL
       for (int g = 0; g < G; ++g) {
-        const I weights = _mm512_xor_si512(Load512(w + quad * 128 + g * 64),
+        const I weights = _mm512_xor_si512(LoadBytes(w + quad * 128 + g * 64),
                                            _mm512_set1_epi8(static_cast<char>(0x80)));
         TANDEM_UNROLL
         for (int r = 0; r < R; ++r)
@@ -129,60 +166,14 @@ struct Avx512 {
     }
   }
 
-  template <int R, int G>
-  TANDEM_SIMD void DotSixBits(const std::byte* w, int group, const int8_t* x, size_t stride,
-                              const int32_t* half_sums, size_t sums_stride, I (&out)[R][G]) {
-    TANDEM_UNROLL
-    for (int g = 0; g < G; ++g) {
-      const I first = ScaleOf(w + kSixBitScales + (group + g) * 16);
-      const I second = ScaleOf(w + kSixBitScales + kPanelOutputs + (group + g) * 16);
-      I halves[R][2];
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r) {
-        // The offset of 32 comes off each half's sum: low and high int16 of half_sums.
-        const int32_t sums = half_sums[r * sums_stride];
-        halves[r][0] = _mm512_set1_epi32(-32 * static_cast<int16_t>(sums & 0xFFFF));
-        halves[r][1] = _mm512_set1_epi32(-32 * (sums >> 16));
-      }
-      TANDEM_UNROLL
-      for (int quad = 0; quad < 8; ++quad) {
-        const I weights = SixBits(w + (group + g) * 64, quad);
-        TANDEM_UNROLL
-        for (int r = 0; r < R; ++r)
-          halves[r][quad / 4] = _mm512_dpbusd_epi32(halves[r][quad / 4], weights,
-                                                    Broadcast4(x + r * stride + quad * 4));
-      }
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r)
-        out[r][g] = _mm512_add_epi32(_mm512_mullo_epi32(halves[r][0], first),
-                                     _mm512_mullo_epi32(halves[r][1], second));
-    }
-  }
-
  private:
   TANDEM_SIMD __m256i Load256(const void* p) {
     return _mm256_loadu_si256(static_cast<const __m256i*>(p));
   }
-  TANDEM_SIMD I Load512(const void* p) { return _mm512_loadu_si512(p); }
   TANDEM_SIMD I Broadcast4(const int8_t* p) {
     int32_t four;
     std::memcpy(&four, p, 4);
     return _mm512_set1_epi32(four);
-  }
-  TANDEM_SIMD I ScaleOf(const std::byte* p) {
-    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  }
-  TANDEM_SIMD I SixBits(const std::byte* w, int quad) {
-    const I nibbles = Load512(w + (quad & 3) * 128);
-    const I low =
-        _mm512_and_si512(quad < 4 ? nibbles : _mm512_srli_epi16(nibbles, 4), _mm512_set1_epi8(15));
-    const I plane = Load512(w + kSixBitHigh + (quad & 1) * 128);
-    const int shift = 2 * (quad >> 1);
-    const I moved = shift == 0   ? _mm512_slli_epi16(plane, 4)
-                    : shift == 2 ? _mm512_slli_epi16(plane, 2)
-                    : shift == 4 ? plane
-                                 : _mm512_srli_epi16(plane, 2);
-    return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(0x30)));
   }
 };
 

@@ -1,8 +1,9 @@
-// What the SIMD levels share: inlining, rounding, and offsets inside packed blocks (pack.h).
+// What the SIMD levels share: inlining, rounding, and room in int16.
 #ifndef TANDEM_MODEL_SIMD_COMMON_H_
 #define TANDEM_MODEL_SIMD_COMMON_H_
 
 #define TANDEM_SIMD [[gnu::always_inline]] static inline
+#define TANDEM_INLINE_LAMBDA __attribute__((always_inline))
 #define TANDEM_UNROLL _Pragma("clang loop unroll(full)")
 
 namespace tandem::model {
@@ -10,10 +11,12 @@ namespace tandem::model {
 // 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits of the sum.
 inline constexpr float kRound = 12582912.0F;
 
-inline constexpr int kPanelOutputs = 32;
-// Inside the 832 bytes of 32 six-bit weights of 32 outputs: nibbles, high bits, scales.
-inline constexpr int kSixBitHigh = 512;
-inline constexpr int kSixBitScales = 768;
+// Four quants up to `most` times int8 (127 at the most) are two sums of a pair in int16: how many
+// of these add up before they must be widened, of at most `quads`.
+constexpr int QuadsInInt16(int most, int quads) {
+  const int run = 32767 / (2 * most * 127);
+  return run >= quads ? quads : (run >= 4 ? 4 : 2);
+}
 
 }  // namespace tandem::model
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "model/float16.h"
 #include "model/simd_common.h"
@@ -59,6 +60,12 @@ struct Plain {
   }
   TANDEM_SIMD V LoadBfloat16(const uint16_t* p) {
     return Each([&](int i) { return Bfloat16ToFloat(p[i]); });
+  }
+  // 2^-8 of E4M3 values: their bits are those of a half with fewer of them.
+  TANDEM_SIMD V LoadFp8(const uint8_t* p) {
+    return Each([&](int i) {
+      return HalfToFloat(static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7F) << 7));
+    });
   }
   TANDEM_SIMD V Add(V a, V b) {
     return Each([&](int i) { return a.lane[i] + b.lane[i]; });
@@ -131,40 +138,87 @@ struct Plain {
   }
   TANDEM_SIMD void Prefetch(const void*) {}
 
-  // Integer dot products of one block of 32 inputs for G * 16 outputs and R rows of x. `w` points
-  // at the block of a packed panel, at the first of these outputs.
-  template <int R, int G>
-  TANDEM_SIMD void DotNibbles(const std::byte* w, const int8_t* x, size_t stride, I (&out)[R][G]) {
-    Dot(x, stride, out, [w](int o, int k) {
-      const auto packed = static_cast<int>(w[(k / 4 % 4) * 128 + o * 4 + k % 4]);
-      return k < 16 ? packed & 15 : packed >> 4;
+  // Bytes of a packed panel: lane o has four of output o.
+  TANDEM_SIMD I LoadBytes(const std::byte* p) {
+    I result;
+    std::memcpy(result.lane, p, sizeof(result.lane));
+    return result;
+  }
+  // Bits of every byte, of which those of `mask` << `from` come to bit `to`.
+  TANDEM_SIMD I Bits(I v, int from, int to, int mask) {
+    const uint32_t every = static_cast<uint32_t>(mask) * 0x01010101U;
+    return EachInt([&](int i) {
+      const auto word = static_cast<uint32_t>(v.lane[i]);
+      return static_cast<int32_t>((word >> from & every) << to);
     });
   }
-  // Signed bytes. `sums` are the sums of the rows of x, for levels whose product needs an offset.
+  TANDEM_SIMD I Or(I a, I b) {
+    return EachInt([&](int i) { return a.lane[i] | b.lane[i]; });
+  }
+  // A byte, without sign, for each lane.
+  TANDEM_SIMD V LoadUnsigned(const std::byte* p) {
+    return Each([&](int i) { return static_cast<float>(std::to_integer<int>(p[i])); });
+  }
+  // Two bytes for each lane as two int16, the first in the low half.
+  TANDEM_SIMD I LoadPairs(const std::byte* p) {
+    return EachInt([&](int i) {
+      return Pair(static_cast<int8_t>(p[2 * i]), static_cast<int8_t>(p[2 * i + 1]));
+    });
+  }
+  TANDEM_SIMD I LoadUnsignedPairs(const std::byte* p) {
+    return EachInt([&](int i) {
+      return Pair(std::to_integer<int>(p[2 * i]), std::to_integer<int>(p[2 * i + 1]));
+    });
+  }
+  // Sums of the products of two int16 each.
+  TANDEM_SIMD I DotPairs(I pairs, int32_t other) {
+    return EachInt([&](int i) {
+      return LowHalf(pairs.lane[i]) * LowHalf(other) + HighHalf(pairs.lane[i]) * HighHalf(other);
+    });
+  }
+  TANDEM_SIMD I SubtractShifted(I a, I b, int shift) {
+    return EachInt([&](int i) { return a.lane[i] - b.lane[i] * (1 << shift); });
+  }
+
+  // Integer dot products of one block of 32 inputs for G * 16 outputs and R rows of x.
+  // quants(g, quad) are unsigned, up to kMost: lane o has those of inputs 4 * quad to 4 * quad + 3.
+  template <int R, int G, int kMost, class Load>
+  TANDEM_SIMD void DotQuants(Load quants, const int8_t* x, size_t stride, I (&out)[R][G]) {
+    for (int g = 0; g < G; ++g) {
+      for (int r = 0; r < R; ++r) out[r][g] = I{};
+      for (int quad = 0; quad < 8; ++quad) {
+        const I w = quants(g, quad);
+        for (int r = 0; r < R; ++r) AddFour(w, x + r * stride + 4 * quad, out[r][g]);
+      }
+    }
+  }
+  // The same for 16 outputs, quants(quad), with both halves' sums weighted by the halves of
+  // `factors`.
+  template <int R, int kMost, class Load>
+  TANDEM_SIMD void DotHalves(Load quants, I factors, const int8_t* x, size_t stride, I (&out)[R]) {
+    for (int r = 0; r < R; ++r) {
+      I half[2] = {I{}, I{}};
+      for (int quad = 0; quad < 8; ++quad)
+        AddFour(quants(quad), x + r * stride + 4 * quad, half[quad / 4]);
+      out[r] = EachInt([&](int i) {
+        return LowHalf(factors.lane[i]) * half[0].lane[i] +
+               HighHalf(factors.lane[i]) * half[1].lane[i];
+      });
+    }
+  }
+  // Signed bytes. `w` points at the first of these outputs in the block of a packed panel; `sums`
+  // are the sums of the rows of x, for levels whose product needs an offset.
   template <int R, int G>
   TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride,
                             const int32_t* /*sums*/, size_t /*sums_stride*/, I (&out)[R][G]) {
-    Dot(x, stride, out, [w](int o, int k) {
-      return static_cast<int>(static_cast<int8_t>(w[(k / 4) * 128 + o * 4 + k % 4]));
-    });
-  }
-  // Weights (0..63 minus 32) times the int8 scale of their half. `w` is the start of the block and
-  // `group` the first group of outputs, since scales and weights lie apart. `half_sums`: RowsView.
-  template <int R, int G>
-  TANDEM_SIMD void DotSixBits(const std::byte* w, int group, const int8_t* x, size_t stride,
-                              const int32_t* /*half_sums*/, size_t /*sums_stride*/,
-                              I (&out)[R][G]) {
-    Dot(x, stride, out, [w, group](int output, int k) {
-      const int o = group * 16 + output;
-      const int quad = k / 4;
-      const auto packed = static_cast<int>(w[(quad % 4) * 128 + o * 4 + k % 4]);
-      const auto plane = static_cast<int>(w[kSixBitHigh + (quad % 2) * 128 + o * 4 + k % 4]);
-      const int low = quad < 4 ? packed & 15 : packed >> 4;
-      const int high = (plane >> (2 * (quad / 2))) & 3;
-      const auto scale =
-          static_cast<int>(static_cast<int8_t>(w[kSixBitScales + (k / 16) * kPanelOutputs + o]));
-      return (low + 16 * high - 32) * scale;
-    });
+    for (int r = 0; r < R; ++r)
+      for (int g = 0; g < G; ++g) {
+        out[r][g] = I{};
+        for (int k = 0; k < 32; ++k)
+          for (int i = 0; i < 16; ++i)
+            out[r][g].lane[i] +=
+                static_cast<int8_t>(w[k / 4 * 128 + g * 64 + i * 4 + k % 4]) * x[r * stride + k];
+      }
   }
 
  private:
@@ -174,16 +228,18 @@ struct Plain {
     for (int i = 0; i < 16; ++i) result.lane[i] = value(i);
     return result;
   }
-  template <int R, int G, class F>
-  TANDEM_SIMD void Dot(const int8_t* x, size_t stride, I (&out)[R][G], F weight) {
-    for (int r = 0; r < R; ++r)
-      for (int g = 0; g < G; ++g) out[r][g] = I{};
-    for (int g = 0; g < G; ++g)
-      for (int k = 0; k < 32; ++k)
-        for (int i = 0; i < 16; ++i) {
-          const int w = weight(g * 16 + i, k);
-          for (int r = 0; r < R; ++r) out[r][g].lane[i] += w * x[r * stride + k];
-        }
+  template <class F>
+  TANDEM_SIMD I EachInt(F value) {
+    I result;
+    for (int i = 0; i < 16; ++i) result.lane[i] = value(i);
+    return result;
+  }
+  TANDEM_SIMD int32_t Pair(int low, int high) { return (low & 0xFFFF) | high * 0x10000; }
+  TANDEM_SIMD int32_t LowHalf(int32_t pair) { return static_cast<int16_t>(pair & 0xFFFF); }
+  TANDEM_SIMD int32_t HighHalf(int32_t pair) { return pair >> 16; }
+  TANDEM_SIMD void AddFour(I w, const int8_t* x, I& sum) {
+    for (int j = 0; j < 4; ++j)
+      for (int i = 0; i < 16; ++i) sum.lane[i] += (w.lane[i] >> (8 * j) & 0xFF) * x[j];
   }
 };
 

@@ -7,13 +7,19 @@
 namespace tandem::model {
 namespace {
 
-constexpr std::array<TensorTypeInfo, 7> kSupported = {{
+constexpr std::array<TensorTypeInfo, 13> kSupported = {{
     {TensorType::kF32, "F32", 1, 4},
     {TensorType::kF16, "F16", 1, 2},
     {TensorType::kBF16, "BF16", 1, 2},
-    {TensorType::kQ8_0, "Q8_0", 32, 34},
     {TensorType::kQ4_0, "Q4_0", 32, 18},
     {TensorType::kQ4_1, "Q4_1", 32, 20},
+    {TensorType::kQ5_0, "Q5_0", 32, 22},
+    {TensorType::kQ5_1, "Q5_1", 32, 24},
+    {TensorType::kQ8_0, "Q8_0", 32, 34},
+    {TensorType::kQ2_K, "Q2_K", 256, 84},
+    {TensorType::kQ3_K, "Q3_K", 256, 110},
+    {TensorType::kQ4_K, "Q4_K", 256, 144},
+    {TensorType::kQ5_K, "Q5_K", 256, 176},
     {TensorType::kQ6_K, "Q6_K", 256, 210},
 }};
 
@@ -23,12 +29,11 @@ struct KnownName {
 };
 
 // Types that exist in the wild; naming them makes the refusal understandable.
-constexpr std::array<KnownName, 27> kUnsupported = {{
-    {6, "Q5_0"},    {7, "Q5_1"},   {9, "Q8_1"},      {10, "Q2_K"},   {11, "Q3_K"},    {12, "Q4_K"},
-    {13, "Q5_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"},  {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},    {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},
-    {26, "I32"},    {27, "I64"},   {28, "F64"},      {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"},
-    {39, "MXFP4"},  {40, "NVFP4"}, {31, "Q4_0_4_4"},
+constexpr std::array<KnownName, 21> kUnsupported = {{
+    {9, "Q8_1"},    {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},  {19, "IQ1_S"},
+    {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},       {25, "I16"},
+    {26, "I32"},    {27, "I64"},   {28, "F64"},     {29, "IQ1_M"},  {31, "Q4_0_4_4"}, {34, "TQ1_0"},
+    {35, "TQ2_0"},  {39, "MXFP4"}, {40, "NVFP4"},
 }};
 
 }  // namespace

@@ -16,7 +16,13 @@ enum class TensorType : uint32_t {
   kF16 = 1,
   kQ4_0 = 2,
   kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
   kQ6_K = 14,
   kBF16 = 30,
 };
@@ -32,7 +38,7 @@ struct TensorTypeInfo {
 const TensorTypeInfo* FindTensorType(uint32_t id);
 // For types that came out of a parsed file, which are always known.
 const TensorTypeInfo& InfoOf(TensorType type);
-// "Q4_K" for a known but unsupported type, "type 77" for one never heard of.
+// "IQ4_NL" for a known but unsupported type, "type 77" for one never heard of.
 std::string TensorTypeName(uint32_t id);
 // "F32, F16, ...": for messages.
 std::string SupportedTensorTypes();

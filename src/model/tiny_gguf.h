@@ -22,9 +22,10 @@
 
 namespace tandem::model {
 
-inline constexpr TensorType kAllTypes[] = {TensorType::kF32,  TensorType::kF16,  TensorType::kBF16,
-                                           TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ8_0,
-                                           TensorType::kQ6_K};
+inline constexpr TensorType kAllTypes[] = {
+    TensorType::kF32,  TensorType::kF16,  TensorType::kBF16, TensorType::kQ4_0, TensorType::kQ4_1,
+    TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ8_0, TensorType::kQ2_K, TensorType::kQ3_K,
+    TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K};
 
 class RandomBytes {
  public:
@@ -75,6 +76,32 @@ class RandomBytes {
         PutHalf(-spread * near_one, out);
         PutBytes(16, out);
         return;
+      case TensorType::kQ5_0:
+        PutHalf(spread / 16 * near_one, out);
+        PutBytes(4 + 16, out);
+        return;
+      case TensorType::kQ5_1:
+        PutHalf(spread / 16 * near_one, out);
+        PutHalf(-spread * near_one, out);
+        PutBytes(4 + 16, out);
+        return;
+      case TensorType::kQ2_K:
+        PutBytes(16 + 64, out);
+        PutHalf(spread / 16 * near_one, out);
+        PutHalf(spread / 10 * near_one, out);
+        return;
+      case TensorType::kQ3_K:
+        PutBytes(32 + 64 + 12, out);
+        PutHalf(spread / 64 * near_one, out);
+        return;
+      case TensorType::kQ4_K:
+      case TensorType::kQ5_K: {
+        const bool five = type == TensorType::kQ5_K;
+        PutHalf(spread / (five ? 512.0F : 256.0F) * near_one, out);
+        PutHalf(spread / 32 * near_one, out);
+        PutBytes(five ? 12 + 32 + 128 : 12 + 128, out);
+        return;
+      }
       case TensorType::kQ8_0:
         PutHalf(spread / 128 * near_one, out);
         PutBytes(32, out);
@@ -99,7 +126,7 @@ struct TinyShape {
   int head_dim = 16;
   bool tied = true;
 
-  // The same with widths that Q6_K can hold.
+  // The same with widths that the K types can hold.
   static TinyShape Wide() {
     return {.embedding = 256, .heads = 4, .kv_heads = 2, .feed_forward = 256, .head_dim = 64};
   }

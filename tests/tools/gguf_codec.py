@@ -5,8 +5,9 @@ import struct
 import numpy as np
 
 # name -> (id, elements per block, bytes per block)
-TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q8_0": (8, 32, 34),
-         "Q6_K": (14, 256, 210), "BF16": (30, 1, 2)}
+TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q5_0": (6, 32, 22),
+         "Q5_1": (7, 32, 24), "Q8_0": (8, 32, 34), "Q2_K": (10, 256, 84), "Q3_K": (11, 256, 110), "Q4_K": (12, 256, 144),
+         "Q5_K": (13, 256, 176), "Q6_K": (14, 256, 210), "BF16": (30, 1, 2)}
 NAMES = {number: name for name, (number, _, _) in TYPES.items()}
 ALIGNMENT = 32
 
@@ -32,39 +33,72 @@ def quantize(name, x):
         bits = x.view(np.uint32).astype(np.uint64)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
         return np.ascontiguousarray(rounded.astype("<u2")).view(np.uint8).reshape(rows, -1)
-    block = TYPES[name][1]
-    b = x.reshape(-1, block)
-    if name == "Q6_K":
-        return _quantize_q6_k(b).reshape(rows, -1)
+    b = x.reshape(-1, TYPES[name][1])
     if name == "Q8_0":
         scale = (np.abs(b).max(axis=1, keepdims=True) / 127).astype("<f2")
         q = np.rint(b / np.maximum(scale.astype(np.float32), 1e-12)).clip(-127, 127).astype(np.int8)
         parts = [_half(scale), q.view(np.uint8)]
-    elif name == "Q4_0":
-        scale = (np.abs(b).max(axis=1, keepdims=True) / 8).astype("<f2")
-        q = np.rint(b / np.maximum(scale.astype(np.float32), 1e-12)).clip(-8, 7).astype(np.int32) + 8
-        parts = [_half(scale), _nibbles(q)]
-    else:
+    elif name in ("Q4_0", "Q5_0"):
+        most = 8 if name == "Q4_0" else 16
+        scale = (np.abs(b).max(axis=1, keepdims=True) / most).astype("<f2")
+        q = np.rint(b / np.maximum(scale.astype(np.float32), 1e-12)).clip(-most, most - 1).astype(np.int32) + most
+        parts = [_half(scale), *_fifth_bits(q, name), _nibbles(q & 15)]
+    elif name in ("Q4_1", "Q5_1"):
+        most = 15 if name == "Q4_1" else 31
         low, high = b.min(axis=1, keepdims=True), b.max(axis=1, keepdims=True)
-        scale, low = ((high - low) / 15).astype("<f2"), low.astype("<f2")
-        q = np.rint((b - low.astype(np.float32)) / np.maximum(scale.astype(np.float32), 1e-12))
-        parts = [_half(scale), _half(low), _nibbles(q.clip(0, 15).astype(np.int32))]
+        scale, low = ((high - low) / most).astype("<f2"), low.astype("<f2")
+        q = np.rint((b - low.astype(np.float32)) / np.maximum(scale.astype(np.float32), 1e-12)).clip(0, most).astype(np.int32)
+        parts = [_half(scale), _half(low), *_fifth_bits(q, name), _nibbles(q & 15)]
+    elif name in ("Q3_K", "Q6_K"):
+        parts = _quantize_signed_groups(b, name)
+    else:
+        parts = _quantize_groups_with_minima(b, name)
     return np.concatenate([p.reshape(len(b), -1) for p in parts], axis=1).reshape(rows, -1)
 
 
-def _quantize_q6_k(b):
+def _fifth_bits(q, name):
+    return [np.packbits(q >> 4, axis=1, bitorder="little")] if name.startswith("Q5") else []
+
+
+def _planes(q, bits):
+    """[blocks, parts, planes, values] small integers -> [blocks, parts, values] bytes: plane p at bit p * bits."""
+    return np.bitwise_or.reduce(q << (bits * np.arange(q.shape[2]))[:, None], axis=2).astype(np.uint8)
+
+
+def _quantize_signed_groups(b, name):
+    most, scale_most = (32, 127) if name == "Q6_K" else (4, 31)
     groups = b.reshape(-1, 16, 16)
-    wanted = np.abs(groups).max(axis=2) / 31
-    d = (wanted.max(axis=1, keepdims=True) / 127).astype("<f2")
-    scales = np.rint(wanted / np.maximum(d.astype(np.float32), 1e-12)).clip(-128, 127)
+    wanted = np.abs(groups).max(axis=2) / (most - 1)
+    d = (wanted.max(axis=1, keepdims=True) / scale_most).astype("<f2")
+    scales = np.rint(wanted / np.maximum(d.astype(np.float32), 1e-12)).clip(-scale_most - 1, scale_most)
     step = (d.astype(np.float32) * scales)[:, :, None]
-    q = np.rint(groups / np.where(step == 0, 1, step)).clip(-32, 31).astype(np.int32) + 32
-    q = q.reshape(-1, 2, 4, 32)  # halves, planes, values
-    low, high = q & 15, q >> 4
-    ql = np.concatenate([low[:, :, 0] | (low[:, :, 2] << 4), low[:, :, 1] | (low[:, :, 3] << 4)], axis=2)
-    qh = high[:, :, 0] | (high[:, :, 1] << 2) | (high[:, :, 2] << 4) | (high[:, :, 3] << 6)
-    parts = [ql.astype(np.uint8), qh.astype(np.uint8), scales.astype(np.int8).view(np.uint8), _half(d)]
-    return np.concatenate([p.reshape(len(b), -1) for p in parts], axis=1)
+    q = np.rint(groups / np.where(step == 0, 1, step)).clip(-most, most - 1).astype(np.int32) + most
+    if name == "Q6_K":
+        return [_planes((q & 15).reshape(-1, 2, 2, 64), 4), _planes((q >> 4).reshape(-1, 2, 4, 32), 2),
+                scales.astype(np.int8).view(np.uint8), _half(d)]
+    six = scales.astype(np.int32) + 32
+    packed = [_planes((six & 15).reshape(-1, 1, 2, 8), 4), _planes((six >> 4).reshape(-1, 1, 4, 4), 2)]
+    return [_planes((q >> 2).reshape(-1, 1, 8, 32), 1), _planes((q & 3).reshape(-1, 2, 4, 32), 2),
+            np.concatenate(packed, axis=2), _half(d)]
+
+
+def _quantize_groups_with_minima(b, name):
+    most, count, scale_most = {"Q2_K": (3, 16, 15), "Q4_K": (15, 8, 63), "Q5_K": (31, 8, 63)}[name]
+    groups = b.reshape(len(b), count, -1)
+    low = np.minimum(groups.min(axis=2), 0)
+    wanted = (groups.max(axis=2) - low) / most
+    d, dmin = ((w.max(axis=1, keepdims=True) / scale_most).astype("<f2") for w in (wanted, -low))
+    scales, minima = (np.rint(w / np.maximum(h.astype(np.float32), 1e-12)).clip(0, scale_most).astype(np.int32)
+                      for w, h in ((wanted, d), (-low, dmin)))
+    step = (d.astype(np.float32) * scales)[:, :, None]
+    from_low = groups + (dmin.astype(np.float32) * minima)[:, :, None]
+    q = np.rint(from_low / np.where(step == 0, 1, step)).clip(0, most).astype(np.int32)
+    if name == "Q2_K":
+        return [(scales | minima << 4).astype(np.uint8), _planes(q.reshape(-1, 2, 4, 32), 2), _half(d), _half(dmin)]
+    packed = np.concatenate([scales[:, :4] & 63 | scales[:, 4:] >> 4 << 6, minima[:, :4] & 63 | minima[:, 4:] >> 4 << 6,
+                             scales[:, 4:] & 15 | (minima[:, 4:] & 15) << 4], axis=1).astype(np.uint8)
+    high = [_planes((q >> 4).reshape(-1, 1, 8, 32), 1)] if name == "Q5_K" else []
+    return [_half(d), _half(dmin), packed, *high, _planes((q & 15).reshape(-1, 4, 2, 32), 4)]
 
 
 # ---- dequantisation: bytes [rows, row bytes] -> float32 [rows, columns]
@@ -81,19 +115,50 @@ def dequantize(name, raw):
     half = lambda start: np.ascontiguousarray(b[:, start:start + 2]).view("<f2").astype(np.float32)
     if name == "Q8_0":
         values = b[:, 2:].view(np.int8).astype(np.float32) * half(0)
-    elif name == "Q4_0":
-        values = (np.concatenate([b[:, 2:] & 15, b[:, 2:] >> 4], axis=1).astype(np.float32) - 8) * half(0)
-    elif name == "Q4_1":
-        values = np.concatenate([b[:, 4:] & 15, b[:, 4:] >> 4], axis=1).astype(np.float32) * half(0) + half(2)
+    elif name in ("Q4_0", "Q5_0"):
+        values = (_read_nibbles(b, 2, name).astype(np.float32) - (8 if name == "Q4_0" else 16)) * half(0)
+    elif name in ("Q4_1", "Q5_1"):
+        values = _read_nibbles(b, 4, name).astype(np.float32) * half(0) + half(2)
     else:
-        ql = b[:, :128].reshape(-1, 2, 2, 32).astype(np.int32)
-        qh = b[:, 128:192].reshape(-1, 2, 1, 32).astype(np.int32)
-        scales = b[:, 192:208].view(np.int8).astype(np.float32) * half(208)
-        low = np.concatenate([ql & 15, ql >> 4], axis=2)
-        high = np.concatenate([(qh >> shift) & 3 for shift in (0, 2, 4, 6)], axis=2)
-        q = ((low | (high << 4)) - 32).astype(np.float32).reshape(-1, 16, 16)
-        values = scales[:, :, None] * q
+        d, dmin, scales, minima, q = integers(name, b)
+        group = (len(b), -1, 256 // scales.shape[1])
+        values = (d * scales.astype(np.float32))[:, :, None] * q.astype(np.float32).reshape(group)
+        if minima is not None:
+            values = values - (dmin * minima.astype(np.float32))[:, :, None]
     return values.astype(np.float32).reshape(rows, -1)
+
+
+def _read_nibbles(b, at, name):
+    """Integers of a block that may have a fifth bit for each value before its nibbles."""
+    fifth = 0
+    if name.startswith("Q5"):
+        fifth, at = np.unpackbits(b[:, at:at + 4], axis=1, bitorder="little").astype(np.int32) << 4, at + 4
+    return np.concatenate([b[:, at:] & 15, b[:, at:] >> 4], axis=1) | fifth
+
+
+def _read_planes(raw, parts, bits):
+    """The inverse of _planes: [blocks, values in order]."""
+    raw = raw.reshape(len(raw), parts, 1, -1).astype(np.int32)
+    return ((raw >> (bits * np.arange(8 // bits))[:, None]) & ((1 << bits) - 1)).reshape(len(raw), -1)
+
+
+def integers(name, b):
+    """Super-blocks [blocks, bytes] -> (scale, minimum, factors of both for each group, values as integers)."""
+    half = lambda start: np.ascontiguousarray(b[:, start:start + 2]).view("<f2").astype(np.float32)
+    if name == "Q2_K":
+        return half(80), half(82), b[:, :16] & 15, b[:, :16] >> 4, _read_planes(b[:, 16:80], 2, 2)
+    if name == "Q3_K":
+        q = _read_planes(b[:, 32:96], 2, 2) | _read_planes(b[:, :32], 1, 1) << 2
+        scales = _read_planes(b[:, 96:104], 1, 4) | _read_planes(b[:, 104:108], 1, 2) << 4
+        return half(108), None, scales - 32, None, q - 4
+    if name == "Q6_K":
+        q = _read_planes(b[:, :128], 2, 4) | _read_planes(b[:, 128:192], 2, 2) << 4
+        return half(208), None, b[:, 192:208].view(np.int8), None, q - 32
+    top, low = b[:, 4:12] >> 6 << 4, np.concatenate([b[:, 12:16] & 15, b[:, 12:16] >> 4], axis=1)
+    scales = np.concatenate([b[:, 4:8] & 63, low[:, :4] | top[:, :4]], axis=1)
+    minima = np.concatenate([b[:, 8:12] & 63, low[:, 4:] | top[:, 4:]], axis=1)
+    q = _read_planes(b[:, -128:], 4, 4)
+    return half(0), half(2), scales, minima, q | _read_planes(b[:, 16:48], 1, 1) << 4 if name == "Q5_K" else q
 
 
 # ---- writing

@@ -123,7 +123,7 @@ def metadata_of(kind, width, inner, heads, kv_heads):
 
 
 def write_model(path, kind):
-    width, inner = (256, 512) if kind == "Q6_K" else (64, 160 if kind in ("F32", "F16", "BF16") else 128)
+    width, inner = (256, 512) if kind.endswith("_K") else (64, 160 if kind in ("F32", "F16", "BF16") else 128)
     metadata = metadata_of(kind, width, inner, 4, 2)
     vocab = len(metadata["tokenizer.ggml.tokens"])
     # Both ways of making logits occur: a matrix of its own, and the embedding table.
