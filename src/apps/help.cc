@@ -92,7 +92,11 @@ std::string RenderHelp(Command command) {
   const CommandSpec& spec = SpecOf(command);
   std::string out = fmt::format("usage: tandem {} {}{}[options]\n\n{}\n", spec.name,
                                 spec.positional, spec.positional.empty() ? "" : " ", spec.summary);
-  if (!spec.positional.empty()) out += "MODEL is the path of a .gguf file.\n";
+  if (!spec.positional.empty())
+    out +=
+        "MODEL is a .gguf file, a folder as on the Hugging Face hub, or a name there: org/name,\n"
+        "org/name:Q4_K_M, org/name@revision. HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE "
+        "hold.\n";
   out += "\nexamples:\n";
   AppendIndented(out, spec.examples, "  ");
   std::string_view group;

@@ -101,9 +101,11 @@ constexpr std::array kOptions = {
 
     // Model
     OptionSpec{"model", "", kText, "", "", "FILE", "Model", kWorker,
-        "The model: a path to a .gguf file. Optional for the mock engine."},
+        "The model: a .gguf file, a folder as on the Hugging Face hub, or a name there (org/name, org/name:Q4_K_M, org/name@revision), looked up in its cache, else downloaded. Optional for the mock engine."},
+    OptionSpec{"revision", "", kText, "", "", "REVISION", "Model", kServing,
+        "Branch, tag or commit of a model on the hub. Without it, main."},
     OptionSpec{"served-model-name", "", kList, "", "", "NAME", "Model", kServing,
-        "Name of the model for clients; further names are aliases. Without it, the file's name."},
+        "Name of the model for clients; further names are aliases. Without it, the file's name, or the name on the hub."},
     OptionSpec{"engine", "TANDEM_ENGINE", kText, "auto", "auto|native|mock", "ENGINE", "Model", kWorker | kServe,
         "native computes on the CPU; auto does too, but refuses a model of more than 70 % of the free memory; mock replaces the model by a latency model."},
     OptionSpec{"max-model-len", "", kSize, "0", "", "N", "Model", kServing,

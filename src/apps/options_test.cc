@@ -181,14 +181,6 @@ TEST(ServeOptions, OnlyTheMockEngineNeedsNoModel) {
   EXPECT_FALSE(CheckModelGiven(*Parse(kRun, {})));
 }
 
-TEST(WorkerOptions, AModelThatIsNoFileIsExplained) {
-  const auto hub = CheckModelPath("Qwen/Qwen3-0.6B");
-  ASSERT_FALSE(hub);
-  EXPECT_NE(hub.error().message.find("scripts/fetch-demo-model"), std::string::npos);
-  EXPECT_FALSE(CheckModelPath("/nonexistent/model.gguf"));
-  EXPECT_FALSE(CheckModelPath("/tmp"));
-}
-
 TEST(WorkerOptions, ChatTemplates) {
   const std::string path = testing::TempDir() + "template-option.jinja";
   std::ofstream(path) << "{{ messages }}\n";

@@ -1,9 +1,8 @@
 #include "apps/process_options.h"
 
-#include <sys/stat.h>
-
 #include <cstdlib>
 
+#include "apps/model_option.h"
 #include "apps/template_option.h"
 #include "base/log.h"
 #include "wire/json.h"
@@ -136,10 +135,10 @@ Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed) {
   const std::string& model = parsed.Text("model");
   if (options.engine == engine::EngineKind::kNative && model.empty())
     return Err(Code::kInvalidArgument,
-               "no model was named: write --model path/to/model.gguf (or --engine mock)");
-  if (!model.empty()) {
-    TRY_ASSIGN(options.model_path, CheckModelPath(model));
-  }
+               "no model was named: write --model PATH or --model ORG/NAME (or --engine mock)");
+  TRY_ASSIGN(const auto found, ResolveModel(parsed));
+  if (found) options.model_path = found->path;
+  if (found && found->from_hub) options.served_name = found->name;
   const auto names = parsed.List("served-model-name");
   if (!names.empty()) {
     options.served_name = names.front();
@@ -168,24 +167,6 @@ Status CheckModelGiven(const ParsedOptions& parsed) {
                   "{} is missing: write 'tandem {} path/to/model.gguf' ('tandem {} --help' shows "
                   "examples)",
                   command.positional, command.name, command.name);
-}
-
-Result<std::string> CheckModelPath(const std::string& text) {
-  struct stat info = {};
-  if (stat(text.c_str(), &info) == 0) {
-    if (S_ISREG(info.st_mode)) return text;
-    return FieldErr("--model", "model '{}' is not a file: write the path of a .gguf file", text);
-  }
-  const bool looks_like_hub_id =
-      !text.ends_with(".gguf") && !text.starts_with('/') && !text.starts_with('.');
-  if (looks_like_hub_id)
-    return FieldErr(
-        "--model",
-        "model '{}' is neither a file here nor can this version download by name: "
-        "download its .gguf file and write the path (scripts/fetch-demo-model fetches a "
-        "small one and prints its path)",
-        text);
-  return FieldErr("--model", "model file '{}' does not exist or cannot be read", text);
 }
 
 std::string CacheFolder(const ParsedOptions& parsed) {

@@ -22,15 +22,12 @@ frontend::FrontendOptions MakeFrontendOptions(const ParsedOptions& parsed);
 
 // Values that are no JSON: a mistake of the command line (exit code 2), found before any rule.
 Status CheckWorkerSyntax(const ParsedOptions& parsed);
-// Rules that a combination breaks are errors here (exit code 1, printed as ValueError).
+// Rules that a combination breaks are errors here (exit code 1, printed as ValueError). Finds the
+// model, and downloads it if need be.
 Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed);
 
 // Whether serve or run were told what to serve; only the mock engine needs no model.
 Status CheckModelGiven(const ParsedOptions& parsed);
-
-// The path of an existing model file. Anything else (a hub id, a folder, a typing mistake) is
-// answered with what to write.
-Result<std::string> CheckModelPath(const std::string& text);
 
 // ~/.cache/tandem or what --cache-dir says.
 std::string CacheFolder(const ParsedOptions& parsed);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "apps/chat.h"
+#include "apps/model_option.h"
 #include "apps/process_options.h"
 #include "apps/serve_session.h"
 #include "base/log.h"
@@ -145,10 +146,15 @@ int RunMain(const ParsedOptions& parsed) {
     setenv("TANDEM_LOG", "warn", 1);
     SetLogLevel(LogLevel::kWarn);
   }
+  auto model = ResolveModelForChildren(parsed);
+  if (!model) {
+    fmt::print(stderr, "tandem run: {}\n", model.error().message);
+    return 1;
+  }
   rt::RealRuntime runtime;
   ChatLoop loop(runtime, parsed);
   runtime.HandleSignals([&loop](int) { loop.OnSignal(); });
-  ServeSession session(runtime, parsed, loop.stop());
+  ServeSession session(runtime, parsed, *std::move(model), loop.stop());
   Status outcome = session.Start();
   if (outcome) runtime.RunTask(loop.Run(session, outcome));
   if (!outcome) {

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "apps/model_option.h"
 #include "apps/process_options.h"
 #include "apps/serve_session.h"
 #include "base/log.h"
@@ -22,6 +23,11 @@ void SayServing(const Served& served) {
   std::fflush(stdout);
 }
 
+int Fail(const Error& error) {
+  fmt::print(stderr, "tandem serve: {}\n", error.message);
+  return 1;
+}
+
 rt::Task<void> Serve(ServeSession& session, Status& outcome) {
   const auto served = co_await session.WaitServing();
   if (served) SayServing(*served);
@@ -36,6 +42,9 @@ int ServeMain(const ParsedOptions& parsed) {
     fmt::print(stderr, "tandem serve: {}\n", given.error().message);
     return 2;
   }
+  if (auto plan = MakeServePlan(parsed, {}, {}); !plan) return Fail(plan.error());
+  auto model = ResolveModelForChildren(parsed);
+  if (!model) return Fail(model.error());
   rt::RealRuntime runtime;
   rt::CancelSource stop;
   runtime.HandleSignals([&stop](int) {
@@ -45,12 +54,10 @@ int ServeMain(const ParsedOptions& parsed) {
     stop.Cancel({Code::kCancelled, "told to stop", {}});
   });
   Status outcome;
-  ServeSession session(runtime, parsed, stop.Token());
+  ServeSession session(runtime, parsed, *std::move(model), stop.Token());
   outcome = session.Start();
   if (outcome) runtime.RunTask(Serve(session, outcome));
-  if (outcome) return 0;
-  fmt::print(stderr, "tandem serve: {}\n", outcome.error().message);
-  return 1;
+  return outcome ? 0 : Fail(outcome.error());
 }
 
 }  // namespace tandem::apps

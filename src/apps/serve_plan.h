@@ -2,12 +2,14 @@
 #ifndef TANDEM_APPS_SERVE_PLAN_H_
 #define TANDEM_APPS_SERVE_PLAN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/child_process.h"
 #include "apps/options.h"
 #include "base/result.h"
+#include "hub/resolve.h"
 
 namespace tandem::apps {
 
@@ -21,8 +23,10 @@ struct ServePlan {
   std::string shape;                   // "1 aggregated worker", "2 prefill + 1 decode workers"
 };
 
-// `discovery_folder` is private to this supervisor.
-Result<ServePlan> MakeServePlan(const ParsedOptions& parsed, const std::string& discovery_folder);
+// `discovery_folder` is private to this supervisor. `model`: what MODEL was found to be; workers
+// get its path and need not look for it again.
+Result<ServePlan> MakeServePlan(const ParsedOptions& parsed, const std::string& discovery_folder,
+                                const std::optional<hub::ResolvedModel>& model);
 
 }  // namespace tandem::apps
 

@@ -41,9 +41,11 @@ rt::Address ReachableAddress(rt::Address address) {
   return address;
 }
 
-ServeSession::ServeSession(rt::Runtime& runtime, const ParsedOptions& parsed, rt::CancelToken stop)
+ServeSession::ServeSession(rt::Runtime& runtime, const ParsedOptions& parsed,
+                           std::optional<hub::ResolvedModel> model, rt::CancelToken stop)
     : runtime_(runtime),
       parsed_(parsed),
+      model_(std::move(model)),
       stop_(std::move(stop)),
       // A child gets its own time to drain, and a little more before it is killed.
       grace_(kKillGrace +
@@ -56,11 +58,8 @@ ServeSession::ServeSession(rt::Runtime& runtime, const ParsedOptions& parsed, rt
 ServeSession::~ServeSession() = default;
 
 Status ServeSession::Start() {
-  if (!parsed_.positional().empty()) {
-    TRY(CheckModelPath(parsed_.positional()));
-  }
   TRY_ASSIGN(folder_, PrivateFolder::Make());
-  TRY_ASSIGN(plan_, MakeServePlan(parsed_, folder_->path()));
+  TRY_ASSIGN(plan_, MakeServePlan(parsed_, folder_->path(), model_));
   for (PlannedChild& child : plan_.children)
     children_.push_back(&supervisor_.Add(child.name, std::move(child.spec)));
   runtime_.Spawn(Supervise());

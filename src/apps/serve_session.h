@@ -29,8 +29,9 @@ struct Served {
 
 class ServeSession {
  public:
-  // Children end when `stop` fires.
-  ServeSession(rt::Runtime& runtime, const ParsedOptions& parsed, rt::CancelToken stop);
+  // Children end when `stop` fires. `model`: nothing where the engine needs none.
+  ServeSession(rt::Runtime& runtime, const ParsedOptions& parsed,
+               std::optional<hub::ResolvedModel> model, rt::CancelToken stop);
   ~ServeSession();
 
   // Checks the arguments and starts the children.
@@ -50,6 +51,7 @@ class ServeSession {
 
   rt::Runtime& runtime_;
   const ParsedOptions& parsed_;
+  const std::optional<hub::ResolvedModel> model_;
   rt::CancelToken stop_;
   Duration grace_;
   std::unique_ptr<PrivateFolder> folder_;

@@ -36,8 +36,22 @@ std::string ValueOf(const PlannedChild& child, const std::string& option) {
   return "(absent)";
 }
 
+const hub::ResolvedModel kModel{"m.gguf", "m.gguf", false};
+
+TEST(ServePlan, AModelOfTheHubKeepsItsName) {
+  const hub::ResolvedModel model{"/cache/snapshots/1", "org/name", true};
+  const auto plan = MakeServePlan(ParseServe({"org/name", "--revision", "v1"}), "/d", model);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(ValueOf(plan->children[1], "--model"), "/cache/snapshots/1");
+  EXPECT_EQ(ValueOf(plan->children[1], "--served-model-name"), "org/name");
+  EXPECT_EQ(ValueOf(plan->children[1], "--revision"), "(absent)");
+  const auto named =
+      MakeServePlan(ParseServe({"org/name", "--served-model-name", "n"}), "/d", model);
+  EXPECT_EQ(ValueOf(named->children[1], "--served-model-name"), "n");
+}
+
 TEST(ServePlan, OneAggregatedWorkerByDefault) {
-  const auto plan = MakeServePlan(ParseServe({"m.gguf"}), "/d");
+  const auto plan = MakeServePlan(ParseServe({"m.gguf"}), "/d", kModel);
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->children.size(), 2u);
   EXPECT_EQ(plan->children[0].spec.arguments.front(), "frontend");
@@ -52,7 +66,7 @@ TEST(ServePlan, SplitsRolesAndHandsOptionsOn) {
   const auto plan =
       MakeServePlan(ParseServe({"m.gguf", "--prefill", "2", "--decode", "1", "--http-port", "0",
                                 "--threads", "1", "--served-model-name", "tiny"}),
-                    "/d");
+                    "/d", kModel);
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->children.size(), 4u);
   EXPECT_EQ(plan->shape, "2 prefill + 1 decode workers");
@@ -77,7 +91,7 @@ TEST(ServePlan, SplitsRolesAndHandsOptionsOn) {
 }
 
 TEST(ServePlan, PrefillAloneIsRefused) {
-  const auto plan = MakeServePlan(ParseServe({"m.gguf", "--prefill", "1"}), "/d");
+  const auto plan = MakeServePlan(ParseServe({"m.gguf", "--prefill", "1"}), "/d", kModel);
   ASSERT_FALSE(plan);
   EXPECT_NE(plan.error().message.find("--decode 1"), std::string::npos);
 }

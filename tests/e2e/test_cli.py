@@ -38,7 +38,7 @@ def test_help_has_examples_defaults_and_variables(command):
     (["frontend", "--http-prot", "1"], 2, ["--http-prot", "did you mean --http-port"]),
     (["frontend", "--http-port", "x"], 2, ["--http-port", "'x'"]),
     (["frontend", "--router-mode", "kv"], 2, ["--router-mode", "round-robin or random"]),
-    (["worker"], 1, ["ValueError", "--model path/to/model.gguf"]),
+    (["worker"], 1, ["ValueError", "--model PATH"]),
     (["worker", "--model", TINY, "--disaggregation-mode", "prefill"], 1, ["ValueError", "--kv-transfer-config", "NixlConnector"]),
     (["worker", "--model", TINY, "--disaggregation-mode", "both"], 2, ["agg, pd, prefill or decode"]),
     (["worker", "--model", TINY, "--kv-transfer-config", "{nope"], 2, ["--kv-transfer-config"]),
@@ -46,7 +46,9 @@ def test_help_has_examples_defaults_and_variables(command):
     (["worker", "--model", "/nonexistent/x.gguf"], 1, ["ValueError", "/nonexistent/x.gguf"]),
     (["worker", "--model", TINY, "--http-port", "1"], 2, ["option of 'tandem serve'"]),
     (["serve"], 2, ["MODEL is missing"]),
-    (["serve", "Qwen/Qwen3-0.6B"], 1, ["neither a file", "scripts/fetch-demo-model"]),
+    (["serve", "no-such.gguf"], 1, ["no-such.gguf", "no such file or folder"]),
+    (["serve", "no such/name"], 1, ["no such file or folder", "org/name:Q4_K_M"]),
+    (["serve", TINY, "--revision", "v1"], 1, ["--revision", "is a path"]),
     (["serve", TINY, "--prefill", "1"], 1, ["--decode 1"]),
 ])
 def test_mistakes_are_explained(arguments, code, parts):
