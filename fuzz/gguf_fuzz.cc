@@ -4,9 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "model/checkpoint.h"
 #include "model/dequant.h"
-#include "model/model_config.h"
 #include "model/tokenizer_metadata.h"
+#include "model/weight_layout.h"
 
 namespace {
 
@@ -37,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static_cast<void>(view->Bool(key));
   }
   static_cast<void>(ReadTokenizerMetadata(*view));
-  const tandem::Result<ModelConfig> config = ReadModelConfig(*view);
-  if (config) static_cast<void>(CheckTensors(*view, *config));
+  const auto checkpoint = Checkpoint::Of(*view);
+  if (checkpoint) static_cast<void>(LayOutWeights(**checkpoint));
   return 0;
 }

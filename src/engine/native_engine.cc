@@ -168,7 +168,7 @@ rt::Task<Result<LoadedEngine>> LoadNativeEngine(rt::Runtime& runtime, Metrics& m
   co_await runtime.RunBlocking([&] { from = LoadModel(options, on_progress); });
   if (!from) co_return std::unexpected(std::move(from).error());
   LOG_INFO("{} loaded in {:.2f} s ({} layers, vocabulary {}, {}, numerics {})", options.model_path,
-           ToSeconds(runtime.Now() - start), from->model->config().layers,
+           ToSeconds(runtime.Now() - start), from->model->config().layer_count(),
            from->model->config().vocab, from->model->kv_layout().Id(), from->model->NumericsId());
   co_return Assemble(runtime, metrics, options, *std::move(from));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "model/ops.h"
 
@@ -38,6 +39,32 @@ class Activations {
     Activations result = *this;
     result.width_ = width;
     return result;
+  }
+
+  // The rows from `row` on, of rows with the present width.
+  Activations From(size_t row) const {
+    Activations result = *this;
+    const QuantizedRow first = Quantized(row);
+    result.values_ = Values(row);
+    result.q_ = first.q;
+    result.scale_ = first.scale;
+    result.scaled_sum_ = first.scaled_sum;
+    result.sum_ = first.sum;
+    result.half_sums_ = first.half_sums;
+    return result;
+  }
+  // Copies a row with all its forms from rows of the same width.
+  void CopyRow(size_t to, const Activations& from, size_t row, bool floats, bool quantized) const {
+    if (floats) std::memcpy(Values(to), from.Values(row), width_ * sizeof(float));
+    if (!quantized) return;
+    const QuantizedRow a = from.Quantized(row);
+    const QuantizedRow b = Quantized(to);
+    const size_t blocks = width_ / kBlock;
+    std::memcpy(b.q, a.q, width_);
+    std::memcpy(b.scale, a.scale, blocks * sizeof(float));
+    std::memcpy(b.scaled_sum, a.scaled_sum, blocks * sizeof(float));
+    std::memcpy(b.sum, a.sum, blocks * sizeof(int32_t));
+    std::memcpy(b.half_sums, a.half_sums, blocks * sizeof(int32_t));
   }
 
   size_t width() const { return width_; }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/mapped_file.h"
 #include "model/tensor.h"
 
 namespace tandem::model {
@@ -98,18 +99,15 @@ class GgufView {
 class GgufFile {
  public:
   static Result<std::unique_ptr<GgufFile>> Open(const std::string& path);
-  ~GgufFile();
-  GgufFile(const GgufFile&) = delete;
-  GgufFile& operator=(const GgufFile&) = delete;
 
-  const GgufView& view() const { return *view_; }
-  std::span<const std::byte> bytes() const { return bytes_; }
+  const GgufView& view() const { return view_; }
+  std::span<const std::byte> bytes() const { return mapped_.bytes(); }
 
  private:
-  GgufFile() = default;
+  GgufFile(MappedFile mapped, GgufView view) : mapped_(std::move(mapped)), view_(std::move(view)) {}
 
-  std::span<const std::byte> bytes_;
-  std::optional<GgufView> view_;
+  MappedFile mapped_;
+  GgufView view_;
 };
 
 }  // namespace tandem::model

@@ -1,6 +1,7 @@
 #include "model/gguf.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -188,7 +189,7 @@ TEST(Gguf, NoChangedByteEscapesTheFile) {
 TEST(GgufFile, OpensOnlyRegularFiles) {
   EXPECT_EQ(GgufFile::Open("/nowhere/x.gguf").error().code, Code::kNotFound);
   EXPECT_NE(GgufFile::Open("/tmp").error().message.find("not a regular file"), std::string::npos);
-  const std::string path = testing::TempDir() + "/small.gguf";
+  const std::string path = testing::TempDir() + std::to_string(getpid()) + "-small.gguf";
   std::ofstream(path, std::ios::binary).close();
   EXPECT_NE(GgufFile::Open(path).error().message.find("is empty"), std::string::npos);
   const std::vector<std::byte> bytes = SmallFile().Build();

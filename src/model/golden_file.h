@@ -43,9 +43,8 @@ class GoldenCase {
   }
 };
 
-// `name` is relative to tests/goldens. A missing file fails the test and gives no cases.
-inline std::vector<GoldenCase> ReadGoldens(const std::string& name) {
-  const std::string path = std::string(kSourceDir) + "/tests/goldens/" + name;
+// A missing file fails the test and gives no cases.
+inline std::vector<GoldenCase> ReadGoldenFile(const std::string& path) {
   std::ifstream file(path);
   EXPECT_TRUE(file.good()) << "cannot read " << path;
   std::vector<GoldenCase> cases;
@@ -62,6 +61,11 @@ inline std::vector<GoldenCase> ReadGoldens(const std::string& name) {
     for (std::string word; words >> word;) values.push_back(word);
   }
   return cases;
+}
+
+// `name` is relative to tests/goldens.
+inline std::vector<GoldenCase> ReadGoldens(const std::string& name) {
+  return ReadGoldenFile(std::string(kSourceDir) + "/tests/goldens/" + name);
 }
 
 }  // namespace tandem::model

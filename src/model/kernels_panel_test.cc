@@ -102,7 +102,7 @@ struct MatrixCase {
     tensor.bytes = std::as_bytes(std::span(bytes));
     packed.clear();
     for (size_t p = 0; p < kPanels; ++p)
-      PackPanel(tensor, p, packed.emplace_back(PanelBytes(format, kInputs)).data);
+      PackPanel(WholeTensor(tensor), p, packed.emplace_back(PanelBytes(format, kInputs)).data);
     weights.resize(kOutputs * kInputs);
     for (size_t o = 0; o < kOutputs; ++o)
       DequantizeRow(type, tensor.bytes.data() + o * row_bytes,

@@ -108,6 +108,24 @@ void SwiGlu(const float* gate, const float* up, size_t n, float* y) {
   }
 }
 
+// x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as x / (1 + e^-2u).
+template <class S>
+void GeGlu(const float* gate, const float* up, size_t n, float* y) {
+  for (size_t i = 0; i < n; i += S::kLanes) {
+    const typename S::V g = S::Load(gate + i);
+    const typename S::V cubic = S::Fma(S::Mul(g, g), S::Set1(0.044715F), S::Set1(1.0F));
+    const typename S::V u = S::Mul(S::Mul(g, cubic), S::Set1(-1.5957691216F));
+    const typename S::V gelu = S::Div(g, S::Add(S::Set1(1.0F), Exp<S>(u)));
+    S::Store(y + i, S::Mul(gelu, S::Load(up + i)));
+  }
+}
+
+template <class S>
+void AddScaled(float factor, const float* x, size_t n, float* y) {
+  for (size_t i = 0; i < n; i += S::kLanes)
+    S::Store(y + i, S::Fma(S::Load(x + i), S::Set1(factor), S::Load(y + i)));
+}
+
 template <class S>
 void AddTo(const float* x, size_t n, float* y) {
   for (size_t i = 0; i < n; i += S::kLanes) S::Store(y + i, S::Add(S::Load(y + i), S::Load(x + i)));

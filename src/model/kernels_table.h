@@ -43,7 +43,9 @@ constexpr Ops MakeOps(std::string_view name) {
   ops.rms_norm = RmsNorm<S>;
   ops.quantize = Quantize<S>;
   ops.swiglu = SwiGlu<S>;
+  ops.geglu = GeGlu<S>;
   ops.add = AddTo<S>;
+  ops.add_scaled = AddScaled<S>;
   ops.scale = Scale<S>;
   ops.rope = Rope<S>;
   ops.narrow = Narrow<S>;

@@ -137,7 +137,9 @@ TEST_F(KernelsTest, SineAndCosineAreExactEnough) {
 }
 
 TEST_F(KernelsTest, RopeRowsTurnPairsByPosition) {
-  const Rope rope(16, 12, 10000.0F);
+  RopeConfig config;
+  config.dims = 12;
+  const Rope rope(config, 16, 100);
   std::vector<float> cosine(16), sine(16);
   rope.Row(1234, cosine, sine);
   for (size_t i = 0; i < 6; ++i) {

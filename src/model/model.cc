@@ -3,31 +3,16 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "model/gguf.h"
-#include "model/llama.h"
-#include "model/model_config.h"
+#include "model/checkpoint.h"
 #include "model/pack.h"
-#include "model/weights.h"
-#include "model/weights_digest.h"
+#include "model/packed_cache.h"
+#include "model/transformer.h"
+#include "model/weight_layout.h"
 
 namespace tandem::model {
 namespace {
 
 constexpr int kMaxBlockTokens = 1024;
-
-// What the kernels need beyond what the file's own consistency demands.
-Status CheckShapes(const ModelConfig& config, const std::string& path) {
-  const auto width = [&](const char* what, int value, int multiple) -> Status {
-    if (value % multiple == 0) return {};
-    return Err(Code::kUnsupported,
-               "{}: {} is {}; the native engine computes multiples of {} only: use another engine",
-               path, what, value, multiple);
-  };
-  TRY(width("embedding_length", config.embedding, kBlock));
-  TRY(width("feed_forward_length", config.feed_forward, kBlock));
-  TRY(width("attention.key_length", config.head_dim, kTileKeys));
-  return width("attention heads times key_length", config.heads * config.head_dim, kBlock);
-}
 
 // Names a packed image: the weights it was made from and the order of its bytes.
 std::string PackKey(const std::string& digest) {
@@ -40,28 +25,27 @@ Result<std::unique_ptr<Model>> Model::Load(const LoadOptions& options, Team& tea
   if (options.block_tokens < 1 || options.block_tokens > kMaxBlockTokens)
     return Err(Code::kInvalidArgument, "block size {} is not between 1 and {}",
                options.block_tokens, kMaxBlockTokens);
-  LlamaModel::Parts parts;
+  Transformer::Parts parts;
   TRY_ASSIGN(parts.ops, ChooseOps(options.force_isa));
-  TRY_ASSIGN(parts.file, GgufFile::Open(options.path));
-  const GgufView& view = parts.file->view();
-  TRY_ASSIGN(parts.config, ReadModelConfig(view));
-  TRY(CheckTensors(view, parts.config));
-  TRY(CheckShapes(parts.config, options.path));
-  parts.kv_layout = {.layers = parts.config.layers,
-                     .kv_heads = parts.config.kv_heads,
-                     .k_dim = parts.config.head_dim,
-                     .v_dim = parts.config.head_dim,
+  TRY_ASSIGN(parts.checkpoint, Checkpoint::Open(options.path, options.config_overrides));
+  const ModelConfig& config = parts.checkpoint->config();
+  TRY_ASSIGN(WeightLayout layout, LayOutWeights(*parts.checkpoint));
+  const Widths widths(config);
+  parts.kv_layout = {.layers = config.layer_count(),
+                     .kv_heads = config.mla.latent > 0 ? 1 : config.kv_heads,
+                     .k_dim = static_cast<int>(widths.head),
+                     .v_dim = static_cast<int>(widths.value),
                      .block_tokens = options.block_tokens,
                      .dtype = options.kv_dtype};
-  TRY_ASSIGN(parts.digest, WeightsDigestOf(*parts.file, options.path, options.cache_dir));
-  WeightLayout layout = LayOutWeights(view, parts.config);
+  TRY_ASSIGN(parts.digest, parts.checkpoint->Digest(options.cache_dir));
   TRY_ASSIGN(parts.image, LoadPacked(layout.plan, PackKey(parts.digest), options.cache_dir, team,
                                      options.progress));
   Bind(parts.image.data, layout.weights);
   parts.weights = std::move(layout.weights);
   parts.max_threads = team.MaxSize();
+  parts.positions = options.max_positions > 0 ? options.max_positions : config.context_length;
   if (options.progress) options.progress(1.0);
-  return std::make_unique<LlamaModel>(std::move(parts));
+  return std::make_unique<Transformer>(std::move(parts));
 }
 
 }  // namespace tandem::model

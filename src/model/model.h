@@ -14,26 +14,11 @@
 #include "base/result.h"
 #include "base/team.h"
 #include "model/kv_layout.h"
+#include "model/model_config.h"
 
 namespace tandem::model {
 
 using TokenId = int32_t;
-
-struct ModelConfig {
-  std::string architecture;
-  std::string name;
-  int layers = 0;
-  int embedding = 0;  // width of the residual stream
-  int heads = 0;
-  int kv_heads = 0;
-  int head_dim = 0;
-  int feed_forward = 0;
-  int vocab = 0;
-  int rope_dims = 0;
-  float rope_base = 10000.0F;
-  float rms_epsilon = 1e-5F;
-  int64_t context_length = 0;  // positions the model was trained for
-};
 
 // Consecutive tokens of one sequence in one step: a prefill chunk, or one decode token.
 struct BatchSlice {
@@ -44,8 +29,10 @@ struct BatchSlice {
 };
 
 struct LoadOptions {
-  std::string path{};       // a .gguf file
-  std::string cache_dir{};  // packed weights are kept here; empty: packed in memory only
+  std::string path{};              // as FindModelFiles takes it (model_files.h)
+  std::string config_overrides{};  // JSON members that replace those of config.json
+  int64_t max_positions = 0;       // that will be served; 0: what the model was trained for
+  std::string cache_dir{};         // packed weights are kept here; empty: packed in memory only
   int block_tokens = 16;
   KvDtype kv_dtype = KvDtype::kFloat16;
   std::string force_isa{};                 // "", "plain", "avx2", "avx512": tests force a path
@@ -61,7 +48,7 @@ class Model {
   virtual const KvLayout& kv_layout() const = 0;
   // Instruction-set path + KV dtype + kernel version: equal ids give equal bits.
   virtual std::string NumericsId() const = 0;
-  // SHA-256 (hex) of the whole weight file: metadata, tensor table and data.
+  // Names the weights and all that decides what they mean (hex): of a single file its SHA-256.
   virtual std::string WeightsDigest() const = 0;
   virtual size_t WeightBytes() const = 0;  // read per token at batch 1
   // Memory for steps of this many tokens, about max_tokens * (few times feed_forward) floats; call

@@ -103,8 +103,10 @@ struct Ops {
   void (*rms_norm)(const float* x, const float* weight, size_t n, float epsilon, float* y);
   void (*quantize)(const float* x, size_t n, const QuantizedRow& row);
   void (*swiglu)(const float* gate, const float* up, size_t n, float* y);
-  void (*add)(const float* x, size_t n, float* y);  // y += x
-  void (*scale)(float factor, size_t n, float* y);  // y *= factor
+  void (*geglu)(const float* gate, const float* up, size_t n, float* y);  // tanh form of GELU
+  void (*add)(const float* x, size_t n, float* y);                        // y += x
+  void (*add_scaled)(float factor, const float* x, size_t n, float* y);   // y += factor * x
+  void (*scale)(float factor, size_t n, float* y);                        // y *= factor
   // Interleaved pairs; cosine and signed sine (-s, s) are given for every element.
   void (*rope)(const float* cosine, const float* sine, size_t n, float* y);
   void (*narrow)(const float* x, size_t n, uint16_t* y);  // to half, clamped to +-65504

@@ -1,6 +1,11 @@
 #include "model/pack.h"
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
 #include "base/check.h"
+#include "model/dequant.h"
 #include "model/pack_rows.h"
 
 namespace tandem::model {
@@ -8,15 +13,45 @@ namespace {
 
 constexpr size_t kSuperBlock = 256;
 
-PanelRows RowsOf(const Tensor& tensor, size_t p) {
+PanelRows RowsOf(const PackSource& source, size_t p) {
+  const Tensor& tensor = *source.tensor;
   const size_t row_bytes = RowBytes(tensor.type, tensor.Inputs());
-  const auto rows = static_cast<size_t>(tensor.Rows());
   PanelRows result{};
   for (size_t o = 0; o < kPanel; ++o) {
-    const size_t row = p * kPanel + o;
-    result.row[o] = row < rows ? tensor.bytes.data() + row * row_bytes : nullptr;
+    const size_t output = p * kPanel + o;
+    if (output >= source.outputs) continue;
+    const int64_t row =
+        source.rows.empty() ? source.first_row + static_cast<int64_t>(output) : source.rows[output];
+    if (row >= 0) result.row[o] = tensor.bytes.data() + static_cast<size_t>(row) * row_bytes;
   }
   return result;
+}
+
+// Columns become outputs: each row is widened whole for the few that a panel takes of it, which
+// only small matrices go through.
+void PackTransposed(const PackSource& source, size_t p, std::byte* out) {
+  const Tensor& tensor = *source.tensor;
+  const size_t row_bytes = RowBytes(tensor.type, tensor.Inputs());
+  std::vector<float> values(static_cast<size_t>(tensor.Inputs()));
+  const size_t first = p * kPanel;
+  const size_t count = std::min<size_t>(kPanel, source.outputs - first);
+  for (size_t k = 0; k < source.transposed_rows; ++k) {
+    const size_t row = static_cast<size_t>(source.first_row) + k;
+    DequantizeRow(tensor.type, tensor.bytes.data() + row * row_bytes, values);
+    std::memcpy(out + k * kPanel * sizeof(float), values.data() + first, count * sizeof(float));
+  }
+}
+
+// Rows of any type as float32.
+void PackWidened(const PackSource& source, size_t p, std::byte* out) {
+  const PanelRows rows = RowsOf(source, p);
+  std::vector<float> values(static_cast<size_t>(source.tensor->Inputs()));
+  for (size_t o = 0; o < kPanel; ++o) {
+    if (rows.row[o] == nullptr) continue;
+    DequantizeRow(source.tensor->type, rows.row[o], values);
+    for (size_t k = 0; k < values.size(); ++k)
+      std::memcpy(out + (k * kPanel + o) * sizeof(float), &values[k], sizeof(float));
+  }
 }
 
 }  // namespace
@@ -88,8 +123,26 @@ size_t PanelBytes(WeightFormat format, size_t inputs) {
   CHECK(false);
 }
 
-void PackPanel(const Tensor& tensor, size_t p, std::byte* out) {
-  PackRows(tensor.type, RowsOf(tensor, p), static_cast<size_t>(tensor.Inputs()), out);
+PackSource WholeTensor(const Tensor& tensor) {
+  const auto inputs = static_cast<size_t>(tensor.Inputs());
+  return {.tensor = &tensor,
+          .format = FormatOf(tensor.type),
+          .inputs = (inputs + kBlock - 1) / kBlock * kBlock,
+          .outputs = static_cast<size_t>(tensor.Rows())};
+}
+
+void PackPanel(const PackSource& source, size_t p, std::byte* out) {
+  const TensorType type = source.tensor->type;
+  const auto inputs = static_cast<size_t>(source.tensor->Inputs());
+  const bool as_it_is = source.transposed_rows == 0 && source.format == FormatOf(type);
+  if (!as_it_is || inputs != source.inputs)
+    std::fill_n(out, PanelBytes(source.format, source.inputs), std::byte{0});
+  if (source.transposed_rows > 0)
+    PackTransposed(source, p, out);
+  else if (!as_it_is)
+    PackWidened(source, p, out);
+  else
+    PackRows(type, RowsOf(source, p), inputs, out);
 }
 
 }  // namespace tandem::model

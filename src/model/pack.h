@@ -29,12 +29,26 @@
 #define TANDEM_MODEL_PACK_H_
 
 #include <cstddef>
-#include <span>
+#include <cstdint>
+#include <vector>
 
-#include "model/gguf.h"
 #include "model/ops.h"
+#include "model/tensor.h"
 
 namespace tandem::model {
+
+// Where the rows of a packed matrix come from, in the order of its outputs.
+struct PackSource {
+  const Tensor* tensor = nullptr;
+  WeightFormat format = WeightFormat::kF32;  // the tensor's own, or kF32 whatever that is
+  size_t inputs = 0;  // of the packed matrix: the tensor's, for floats rounded up to whole blocks
+  size_t outputs = 0;
+  int64_t first_row = 0;           // the tensor's row of output 0; the next ones follow
+  std::vector<int64_t> rows = {};  // if not empty: the tensor's row of each output, -1: zeros
+  // If not 0: outputs are the tensor's columns, inputs so many of its rows from first_row on, and
+  // the format is kF32.
+  size_t transposed_rows = 0;
+};
 
 // Part of the name of a packed file: changes whenever the layout above or the file's does.
 inline constexpr int kPackVersion = 3;
@@ -58,8 +72,10 @@ struct PackedMatrix {
 WeightFormat FormatOf(TensorType type);
 // Bytes of one panel; a multiple of 64.
 size_t PanelBytes(WeightFormat format, size_t inputs);
-// Writes panel p of a {inputs, outputs} tensor to `out` (PanelBytes).
-void PackPanel(const Tensor& tensor, size_t p, std::byte* out);
+// All rows of a tensor as they are.
+PackSource WholeTensor(const Tensor& tensor);
+// Writes panel p to `out` (PanelBytes).
+void PackPanel(const PackSource& source, size_t p, std::byte* out);
 
 }  // namespace tandem::model
 

@@ -15,7 +15,6 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "model/pack.h"
 
 namespace tandem::model {
 namespace {
@@ -88,16 +87,15 @@ void PackAll(const PackPlan& plan, std::byte* image, Team& team,
              const std::function<void(double)>& progress) {
   size_t done = 0;
   for (const PackPiece& piece : plan.pieces) {
-    const auto rows = static_cast<size_t>(piece.tensor->Rows());
-    const size_t panels = (rows + kPanel - 1) / kPanel;
+    const PackSource& source = piece.source;
+    const size_t panels = (source.outputs + kPanel - 1) / kPanel;
     team.Run([&](TeamMember& member) {
       const auto index = static_cast<size_t>(member.index());
       const auto count = static_cast<size_t>(member.count());
       for (size_t p = panels * index / count; p < panels * (index + 1) / count; ++p)
-        PackPanel(*piece.tensor, p, image + piece.offset + p * piece.stride);
+        PackPanel(source, p, image + piece.offset + p * piece.stride);
     });
-    done += panels *
-            PanelBytes(FormatOf(piece.tensor->type), static_cast<size_t>(piece.tensor->Inputs()));
+    done += panels * PanelBytes(source.format, source.inputs);
     if (progress) progress(static_cast<double>(done) / static_cast<double>(plan.bytes));
   }
 }

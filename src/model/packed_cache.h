@@ -11,14 +11,14 @@
 
 #include "base/result.h"
 #include "base/team.h"
-#include "model/gguf.h"
 #include "model/memory.h"
+#include "model/pack.h"
 
 namespace tandem::model {
 
-// One matrix of the packed image: panel p of `tensor` goes to offset + p * stride.
+// One matrix of the packed image: panel p of `source` goes to offset + p * stride.
 struct PackPiece {
-  const Tensor* tensor = nullptr;
+  PackSource source;
   size_t offset = 0;
   size_t stride = 0;
 };

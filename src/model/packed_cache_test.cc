@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +13,7 @@
 #include "model/model.h"
 #include "model/test_team.h"
 #include "model/tiny_gguf.h"
-#include "model/weights.h"
+#include "model/weight_layout.h"
 #include "model/weights_digest.h"
 
 namespace tandem::model {
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 class PackedCacheTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / "packed_cache_test";
+    folder_ = fs::path(testing::TempDir()) / fmt::format("packed_cache_test-{}", getpid());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     path_ = TinyGguf({}, TensorType::kQ4_1, 1).WriteTo((folder_ / "model.gguf").string());
@@ -69,11 +70,11 @@ TEST_F(PackedCacheTest, SecondStartMapsTheFileOfTheFirst) {
 }
 
 TEST_F(PackedCacheTest, CachedAndUncachedImagesAreEqual) {
-  const auto file = GgufFile::Open(path_);
-  ASSERT_TRUE(file);
-  ModelConfig config;
-  config.layers = 2;
-  const WeightLayout layout = LayOutWeights((*file)->view(), config);
+  const auto checkpoint = Checkpoint::Open(path_, "");
+  ASSERT_TRUE(checkpoint);
+  const Result<WeightLayout> laid_out = LayOutWeights(**checkpoint);
+  ASSERT_TRUE(laid_out) << laid_out.error().message;
+  const WeightLayout& layout = *laid_out;
   auto memory = LoadPacked(layout.plan, "key", "", team_, {});
   auto written = LoadPacked(layout.plan, "key", cache_, team_, {});
   auto mapped = LoadPacked(layout.plan, "key", cache_, team_, {});
@@ -146,9 +147,9 @@ TEST_F(PackedCacheTest, TheLongestUnusedFilesGoFirst) {
 TEST_F(PackedCacheTest, DigestFollowsTheContent) {
   const auto digest = [&] {
     const auto file = GgufFile::Open(path_);
-    const auto result = WeightsDigestOf(**file, path_, cache_);
+    const auto result = WeightsDigestOf((*file)->bytes(), path_, cache_);
     EXPECT_TRUE(result);
-    const auto uncached = WeightsDigestOf(**file, path_, "");
+    const auto uncached = WeightsDigestOf((*file)->bytes(), path_, "");
     EXPECT_EQ(*result, *uncached);
     return *result;
   };

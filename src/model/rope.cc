@@ -1,6 +1,8 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 
 #include "base/check.h"
@@ -91,6 +93,54 @@ double NaturalExp(double x) {
   return p;
 }
 
+constexpr double kTwoPi = 6.28318530717958647693;
+
+// Dynamic NTK widens the base by how far the served context goes beyond the trained one. Where
+// others widen it while a sequence grows, keys already kept would no longer fit
+// (docs/adr/0004-rope-is-fixed-per-server.md).
+double BaseOf(const RopeConfig& config, int64_t positions) {
+  if (config.scaling != RopeConfig::Scaling::kDynamic || positions <= config.original_context ||
+      config.dims <= 2)
+    return config.base;
+  const double ratio =
+      static_cast<double>(positions) / static_cast<double>(config.original_context);
+  const double widened = config.factor * ratio - (config.factor - 1.0);
+  const double exponent = static_cast<double>(config.dims) / (config.dims - 2);
+  return config.base / NaturalExp(-NaturalLog(widened) * exponent);
+}
+
+// Long waves are stretched, short ones kept, those between mixed.
+double Llama3Frequency(const RopeConfig& config, double frequency) {
+  const double turns = static_cast<double>(config.original_context) * frequency / kTwoPi;
+  if (turns < config.low_freq_factor) return frequency / config.factor;
+  if (turns > config.high_freq_factor) return frequency;
+  const double kept =
+      (turns - config.low_freq_factor) / (config.high_freq_factor - config.low_freq_factor);
+  return (1.0 - kept) * frequency / config.factor + kept * frequency;
+}
+
+// Dimensions that turn often over the trained context are kept, those that turn rarely stretched,
+// with a ramp between.
+void ScaleYarn(const RopeConfig& config, double log_base, std::vector<double>& frequencies) {
+  const auto dimension_of = [&](double turns) {
+    const double positions = static_cast<double>(config.original_context) / (turns * kTwoPi);
+    return config.dims * NaturalLog(positions) / (2.0 * log_base);
+  };
+  double low = dimension_of(config.beta_fast);
+  double high = dimension_of(config.beta_slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, config.dims - 1.0);
+  if (low == high) high += 0.001;
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    frequencies[i] = frequencies[i] / config.factor * ramp + frequencies[i] * (1.0 - ramp);
+  }
+}
+
 }  // namespace
 
 double Sine(double x) {
@@ -103,19 +153,42 @@ double Cosine(double x) {
   return SineOfQuadrant(reduced.rest, reduced.quadrant + 1);
 }
 
-Rope::Rope(int head_dim, int rope_dims, float base) : head_dim_(head_dim) {
-  CHECK(rope_dims % 2 == 0 && rope_dims <= head_dim && base >= 1.0F);
-  const double log_base = NaturalLog(static_cast<double>(base));
-  for (int i = 0; i < rope_dims; i += 2)
-    frequencies_.push_back(NaturalExp(-log_base * i / rope_dims));
+Rope::Rope(const RopeConfig& config, int head_dim, int64_t positions)
+    : head_dim_(head_dim), attention_factor_(config.attention_factor) {
+  CHECK(config.dims % 2 == 0 && config.dims <= head_dim && config.base >= 1.0);
+  const bool is_long = positions > config.original_context;
+  const double log_base = NaturalLog(BaseOf(config, positions));
+  for (int i = 0; i < config.dims; i += 2)
+    frequencies_.push_back(NaturalExp(-log_base * i / config.dims));
+  switch (config.scaling) {
+    case RopeConfig::Scaling::kNone:
+    case RopeConfig::Scaling::kDynamic:
+      return;
+    case RopeConfig::Scaling::kLinear:
+      for (double& frequency : frequencies_) frequency /= config.factor;
+      return;
+    case RopeConfig::Scaling::kLlama3:
+      for (double& frequency : frequencies_) frequency = Llama3Frequency(config, frequency);
+      return;
+    case RopeConfig::Scaling::kYarn:
+      ScaleYarn(config, log_base, frequencies_);
+      return;
+    case RopeConfig::Scaling::kLongRope:
+      const std::vector<float>& divisors = is_long ? config.long_divisors : config.short_divisors;
+      for (size_t i = 0; i < std::min(divisors.size(), frequencies_.size()); ++i)
+        frequencies_[i] /= static_cast<double>(divisors[i]);
+      return;
+  }
 }
 
 void Rope::Row(int64_t position, std::span<float> cosine, std::span<float> sine) const {
   CHECK(cosine.size() == static_cast<size_t>(head_dim_) && sine.size() == cosine.size());
   for (size_t i = 0; i < frequencies_.size(); ++i) {
     const Reduced angle = Reduce(static_cast<double>(position) * frequencies_[i]);
-    const auto s = static_cast<float>(SineOfQuadrant(angle.rest, angle.quadrant));
-    const auto c = static_cast<float>(SineOfQuadrant(angle.rest, angle.quadrant + 1));
+    const auto s =
+        static_cast<float>(SineOfQuadrant(angle.rest, angle.quadrant) * attention_factor_);
+    const auto c =
+        static_cast<float>(SineOfQuadrant(angle.rest, angle.quadrant + 1) * attention_factor_);
     cosine[2 * i] = cosine[2 * i + 1] = c;
     sine[2 * i] = -s;
     sine[2 * i + 1] = s;

@@ -45,9 +45,9 @@ void Keep(const fs::path& path, const std::string& digest) {
 
 }  // namespace
 
-Result<std::string> WeightsDigestOf(const GgufFile& file, const std::string& path,
+Result<std::string> WeightsDigestOf(std::span<const std::byte> file, const std::string& path,
                                     const std::string& cache_dir) {
-  if (cache_dir.empty()) return Hex(Sha256(file.bytes()));
+  if (cache_dir.empty()) return Hex(Sha256(file));
   struct stat info{};
   if (stat(path.c_str(), &info) != 0)
     return Err(Code::kNotFound, "cannot look at {}: {}", path, std::strerror(errno));
@@ -57,7 +57,7 @@ Result<std::string> WeightsDigestOf(const GgufFile& file, const std::string& pat
   const fs::path note = fs::path(cache_dir) / "digests" / Hex(Sha256(identity));
   std::string digest = ReadKept(note);
   if (digest.empty()) {
-    digest = Hex(Sha256(file.bytes()));
+    digest = Hex(Sha256(file));
     Keep(note, digest);
   }
   return digest;

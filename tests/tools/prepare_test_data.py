@@ -2,6 +2,7 @@
 """Makes the files that the C++ and end-to-end tests read from the test cache, where they are not there yet:
 
   CACHE/models/tiny-TYPE.gguf                      random models of every tensor type
+  CACHE/models/families/NAME/                      a random model of every family, and logits recorded on them
   CACHE/models/SmolLM2-135M-Instruct.Q4_1.gguf     the demo model (downloaded)
   CACHE/text/...                                   its tokenizer and recorded token ids
   CACHE/templates/*.jinja                          real chat templates (downloaded)
@@ -14,6 +15,7 @@ import subprocess
 import sys
 
 TOOLS = os.path.dirname(os.path.abspath(__file__))
+FAMILY_SOURCES = ("make_family_models.py", "../goldens/families/models.json", "../goldens/families/logits.json.gz")
 TINY_SOURCES = ("gguf_codec.py", "make_tiny_gguf.py")
 
 
@@ -29,25 +31,32 @@ def environment_of_setup(cache):
         os.execv(python, [python, os.path.abspath(__file__)])
 
 
-def make_tiny_models(cache):
+def make_once(stamp, sources, make):
     """The stamp names the sources, so a changed generator makes new files."""
-    digest = hashlib.sha256(b"".join(open(os.path.join(TOOLS, name), "rb").read() for name in TINY_SOURCES)).hexdigest()
-    folder = os.path.join(cache, "models")
-    stamp = os.path.join(folder, "tiny.stamp")
+    digest = hashlib.sha256(b"".join(open(os.path.join(TOOLS, name), "rb").read() for name in sources)).hexdigest()
     if os.path.exists(stamp) and open(stamp).read() == digest:
         return
-    sys.path.insert(0, TOOLS)
-    import make_tiny_gguf
-    make_tiny_gguf.main(folder)
+    make()
     with open(stamp, "w") as out:
         out.write(digest)
-    print(f"wrote the tiny models to {folder}")
+    print(f"wrote the models of {stamp}")
+
+
+def make_models(cache):
+    sys.path.insert(0, TOOLS)
+    import make_family_models
+    import make_tiny_gguf
+    models = os.path.join(cache, "models")
+    families = os.path.join(models, "families")
+    os.makedirs(families, exist_ok=True)
+    make_once(os.path.join(models, "tiny.stamp"), TINY_SOURCES, lambda: make_tiny_gguf.main(models))
+    make_once(os.path.join(families, "stamp"), FAMILY_SOURCES, lambda: make_family_models.main(families))
 
 
 def main():
     cache = os.environ.get("TANDEM_TEST_CACHE") or os.path.expanduser("~/.cache/tandem")
     environment_of_setup(cache)
-    make_tiny_models(cache)
+    make_models(cache)
     # Also fetches the demo model if it is not there.
     subprocess.run([sys.executable, os.path.join(TOOLS, "make_tokenizer_artifact.py")], check=True)
     subprocess.run([sys.executable, os.path.join(TOOLS, "fetch_templates.py")], check=True)
