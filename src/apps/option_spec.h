@@ -20,10 +20,13 @@ enum Command : unsigned {
 };
 
 enum class OptionType {
-  kBool,    // --x, --no-x; in a variable true/1/yes/on
-  kInt,     // decimal integer
-  kSize,    // integer that may end in k, m, g (powers of 1000) or K, M, G (powers of 1024)
-  kNumber,  // decimal fraction
+  kBool,  // --x, --no-x; in a variable true/1/yes/on
+  kInt,   // decimal integer
+  // Integer that may end in K, M, G (powers of 1024), or in k, m, g (powers of 1000), then with a
+  // fraction: 32k, 25.6k, 32K.
+  kSize,
+  kAutoSize,  // the same, or "auto", also written -1
+  kNumber,    // decimal fraction
   kText,
   kList,  // one or more words; in a variable separated by commas
 };

@@ -13,6 +13,8 @@
 namespace tandem::apps {
 namespace {
 
+constexpr std::string_view kAuto = "auto";
+
 std::optional<int64_t> ParseInt(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -67,6 +69,8 @@ std::string_view KindOf(OptionType type) {
       return "a whole number";
     case OptionType::kSize:
       return "a whole number, which may end in k, m, g, K, M or G";
+    case OptionType::kAutoSize:
+      return "auto or a whole number, which may end in k, m, g, K, M or G";
     case OptionType::kNumber:
       return "a number";
     default:
@@ -87,7 +91,9 @@ Status CheckValue(const OptionSpec& spec, const std::string& where, const std::s
   std::optional<double> number;
   if (spec.type == OptionType::kInt) {
     if (const auto value = ParseInt(text)) number = static_cast<double>(*value);
-  } else if (spec.type == OptionType::kSize) {
+  } else if (spec.type == OptionType::kAutoSize && text == kAuto) {
+    number = -1;
+  } else if (spec.type == OptionType::kSize || spec.type == OptionType::kAutoSize) {
     if (const auto value = ParseSize(text)) number = static_cast<double>(*value);
   } else if (spec.type == OptionType::kNumber) {
     number = ParseNumber(text);
@@ -103,6 +109,29 @@ Status CheckValue(const OptionSpec& spec, const std::string& where, const std::s
 
 }  // namespace
 
+namespace {
+
+// "25.6" of 1000s -> 25600; nothing where something of less than one is left.
+std::optional<int64_t> ParseFraction(std::string_view text, int64_t factor) {
+  const size_t point = text.find('.');
+  const std::string_view decimals = text.substr(point + 1);
+  if (decimals.empty() || decimals.size() > 9 ||
+      !std::all_of(decimals.begin(), decimals.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return {};
+  const auto whole = ParseInt(text.substr(0, point));
+  const auto part = ParseInt(decimals);
+  int64_t unit = 1;
+  for (size_t i = 0; i < decimals.size(); ++i) unit *= 10;
+  int64_t product = 0;
+  if (!whole || *whole < 0 || !part || (*part * factor) % unit != 0 ||
+      __builtin_mul_overflow(*whole, factor, &product) ||
+      __builtin_add_overflow(product, *part * factor / unit, &product))
+    return {};
+  return product;
+}
+
+}  // namespace
+
 std::optional<int64_t> ParseSize(std::string_view text) {
   constexpr std::string_view kSuffixes = "kmgKMG";
   constexpr std::array<int64_t, 6> kFactors = {1000,    1000000, 1000000000,
@@ -113,6 +142,7 @@ std::optional<int64_t> ParseSize(std::string_view text) {
     if (at != std::string_view::npos) {
       factor = kFactors[at];
       text.remove_suffix(1);
+      if (at < 3 && text.find('.') != std::string_view::npos) return ParseFraction(text, factor);
     }
   }
   const auto value = ParseInt(text);
@@ -136,7 +166,9 @@ bool ParsedOptions::Bool(std::string_view name) const {
 
 int64_t ParsedOptions::Int(std::string_view name) const {
   const Value& value = Get(name);
-  CHECK(value.spec->type == OptionType::kInt || value.spec->type == OptionType::kSize);
+  CHECK(value.spec->type == OptionType::kInt || value.spec->type == OptionType::kSize ||
+        value.spec->type == OptionType::kAutoSize);
+  if (value.text == kAuto) return -1;
   return ParseSize(value.text).value_or(0);
 }
 

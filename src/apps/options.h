@@ -25,7 +25,7 @@ enum class Source { kDefault, kVariable, kCommandLine };
 class ParsedOptions {
  public:
   bool Bool(std::string_view name) const;
-  int64_t Int(std::string_view name) const;  // kInt and kSize
+  int64_t Int(std::string_view name) const;  // kInt, kSize and kAutoSize, whose auto is -1
   double Number(std::string_view name) const;
   const std::string& Text(std::string_view name) const;
   std::vector<std::string> List(std::string_view name) const;
@@ -70,7 +70,7 @@ Environment ProcessEnvironment();
 Result<ParsedOptions> ParseOptions(Command command, std::span<const std::string> arguments,
                                    const Environment& environment);
 
-// "64", "2G", "10k" for kSize. Nothing if it is no number or does not fit.
+// "64", "2G", "10k", "25.6k" for kSize. Nothing if it is no whole number or does not fit.
 std::optional<int64_t> ParseSize(std::string_view text);
 
 }  // namespace tandem::apps

@@ -95,6 +95,17 @@ TEST(Options, ReadsListsSizesAndNegativeNumbers) {
   EXPECT_EQ(Parse(kWorker, {"--kv-transports", "tcp"})->List("kv-transports"), Words{"tcp"});
   EXPECT_FALSE(Parse(kWorker, {"--kv-transports", "shm,pigeon"}));
   EXPECT_EQ(ParseSize("2k"), 2000);
+  EXPECT_EQ(ParseSize("25.6k"), 25600);
+  EXPECT_EQ(ParseSize("1.5m"), 1500000);
+  for (const char* bad : {"25.6K", "1.0005k", "1.k", ".5k", "-1.5k", "1.2.3k", "1.5"})
+    EXPECT_FALSE(ParseSize(bad)) << bad;
+  for (const char* text : {"auto", "-1", "0"})
+    EXPECT_EQ(MakeWorkerOptions(*Parse(kWorker, {"--engine", "mock", "--max-model-len", text}))
+                  ->max_model_len,
+              0);
+  EXPECT_EQ(Parse(kWorker, {"--max-model-len", "32K"})->Int("max-model-len"), 32768);
+  EXPECT_NE(ErrorOf(Parse(kWorker, {"--max-model-len", "-2"})).find("-1 to"), std::string::npos);
+  EXPECT_NE(ErrorOf(Parse(kWorker, {"--max-model-len", "all"})).find("auto or"), std::string::npos);
   EXPECT_EQ(ParseSize("2G"), int64_t{2} << 30);
   EXPECT_FALSE(ParseSize("9999999999999G"));
   EXPECT_FALSE(ParseSize("G"));

@@ -1,5 +1,6 @@
 #include "apps/process_options.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "apps/model_option.h"
@@ -54,7 +55,7 @@ void TakeResources(const ParsedOptions& parsed, engine::WorkerOptions& options) 
   options.block_size = static_cast<int32_t>(parsed.Int("block-size"));
   options.max_num_seqs = static_cast<int32_t>(parsed.Int("max-num-seqs"));
   options.max_num_batched_tokens = static_cast<int32_t>(parsed.Int("max-num-batched-tokens"));
-  options.max_model_len = parsed.Int("max-model-len");
+  options.max_model_len = std::max<int64_t>(0, parsed.Int("max-model-len"));  // auto is -1
   options.max_waiting = static_cast<int32_t>(parsed.Int("max-waiting"));
   options.enable_prefix_caching = parsed.Bool("enable-prefix-caching");
   options.hash_seed = parsed.Text("hash-seed");
@@ -148,6 +149,8 @@ Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed) {
   if (!cache.empty()) options.cache_dir = cache + "/packed";
   options.force_isa = parsed.Text("isa");
   TRY_ASSIGN(options.chat_template, ReadTemplateOption(parsed));
+  options.tokenizer_path = parsed.Text("tokenizer");
+  options.hf_overrides = parsed.Text("hf-overrides");
   options.generation_config = parsed.Text("generation-config");
   options.override_generation_config = parsed.Text("override-generation-config");
   options.content_format = parsed.Text("chat-template-content-format");

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/generation_config.h"
 #include "model/gguf.h"
+#include "model/model_files.h"
 #include "model/tokenizer_metadata.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -181,6 +182,75 @@ Source BuiltIn(int32_t vocab) {
   return source;
 }
 
+// config.json's number of embedding rows; 0 where it does not say.
+Result<int64_t> RowsOfConfig(const std::string& folder) {
+  TRY_ASSIGN(const std::optional<wire::Json> config, ReadJsonObject(folder + "/config.json"));
+  if (!config) return int64_t{0};
+  const wire::Json* rows = config->Find("vocab_size");
+  // Models that also see or hear keep the language model's part apart.
+  if (const wire::Json* text = config->Find("text_config"); rows == nullptr && text != nullptr)
+    rows = text->Find("vocab_size");
+  return rows != nullptr && rows->IsInt() ? rows->AsInt() : int64_t{0};
+}
+
+// A tokenizer may know more tokens than a folder's weights have rows for: added ones that the model
+// was never trained with. A request that leads to one is refused then.
+Status CompareVocabulary(const std::string& folder, size_t tokens) {
+  TRY_ASSIGN(const int64_t rows, RowsOfConfig(folder));
+  if (rows > 0 && static_cast<int64_t>(tokens) > rows)
+    LOG_WARN(
+        "{}: the tokenizer has {} tokens, but the model has rows for {}; texts that hold one of "
+        "the "
+        "others are refused",
+        folder, tokens, rows);
+  return {};
+}
+
+Result<text::TokenizerSpec> ReadTokenizerFolder(const std::string& folder) {
+  return Err(Code::kUnsupported,
+             "{}: the tokenizer of a folder is not read by this version; write a .gguf file",
+             folder);
+}
+
+Result<text::TokenizerSpec> ReadTokenizerAt(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return ReadTokenizerFolder(path);
+  if (!std::filesystem::is_regular_file(path, error))
+    return FieldErr("--tokenizer", "--tokenizer '{}': there is no such folder or .gguf file", path);
+  TRY_ASSIGN(Source source, ReadGguf(path));
+  return std::move(source.spec);
+}
+
+// The model's tokenizer, or that of --tokenizer with the model's other files.
+Result<Source> ReadModel(const WorkerOptions& options) {
+  TRY_ASSIGN(const model::ModelFiles files, model::FindModelFiles(options.model_path));
+  const bool gguf = files.kind == model::ModelFiles::Kind::kGguf;
+  Source source;
+  if (options.tokenizer_path.empty() && gguf) return ReadGguf(files.weights.front());
+  source.label = options.tokenizer_path.empty() ? files.folder : options.tokenizer_path;
+  TRY_ASSIGN(source.spec, options.tokenizer_path.empty() ? ReadTokenizerFolder(files.folder)
+                                                         : ReadTokenizerAt(options.tokenizer_path));
+  if (gguf) {
+    TRY_ASSIGN(const auto file, model::GgufFile::Open(files.weights.front()));
+    TRY(CheckVocabulary(file->view(), static_cast<int32_t>(source.spec.tokens.size())));
+  } else {
+    source.folder = files.folder;
+    TRY(CompareVocabulary(files.folder, source.spec.tokens.size()));
+  }
+  return source;
+}
+
+// "models/name-00001-of-00002.gguf" -> "name", "models/name/" -> "name".
+std::string NameOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  const std::filesystem::path last = whole.has_filename() ? whole : whole.parent_path();
+  const std::string name = last.filename().string();
+  if (!name.ends_with(".gguf")) return name;
+  const auto split = model::ParseSplitName(name);
+  return split ? split->stem : last.stem().string();
+}
+
 }  // namespace
 
 Result<ModelArtifacts> ReadArtifacts(const WorkerOptions& options) {
@@ -189,10 +259,10 @@ Result<ModelArtifacts> ReadArtifacts(const WorkerOptions& options) {
     artifacts.name = "mock";
     return artifacts;
   }
-  TRY_ASSIGN(const Source source, ReadGguf(options.model_path));
+  TRY_ASSIGN(const Source source, ReadModel(options));
   TRY_ASSIGN(ModelArtifacts artifacts, Pack(source, options));
   TRY(CheckUsable(artifacts, source.label));
-  artifacts.name = std::filesystem::path(options.model_path).stem().string();
+  artifacts.name = NameOf(options.model_path);
   return artifacts;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/loaded_engine.h"
 #include "engine/native_executor.h"
 #include "model/model.h"
+#include "model/model_files.h"
 #include "rt/core_board.h"
 #include "rt/team.h"
 
@@ -71,10 +72,15 @@ struct Loaded {
 
 // Weights are kept packed in memory beside the KV arena and the system's own needs.
 Status CheckSize(const WorkerOptions& options) {
-  std::error_code failed;
-  const auto size = static_cast<double>(std::filesystem::file_size(options.model_path, failed));
+  TRY_ASSIGN(const model::ModelFiles files, model::FindModelFiles(options.model_path));
+  double size = 0;
+  for (const std::string& file : files.weights) {
+    std::error_code failed;
+    const uintmax_t bytes = std::filesystem::file_size(file, failed);
+    if (!failed) size += static_cast<double>(bytes);
+  }
   const auto available = static_cast<double>(AvailableMemory());
-  if (failed || size <= 0.7 * available) return {};
+  if (size <= 0.7 * available) return {};
   const std::string facts = fmt::format("{} needs {} of memory and {} are available",
                                         options.model_path, FormatBytes(static_cast<int64_t>(size)),
                                         FormatBytes(static_cast<int64_t>(available)));
@@ -96,6 +102,8 @@ Result<Loaded> LoadModel(const WorkerOptions& options,
   loaded.team = MakeTeam(options);
   model::LoadOptions load;
   load.path = options.model_path;
+  load.config_overrides = options.hf_overrides;
+  load.max_positions = options.max_model_len;
   load.cache_dir = options.cache_dir;
   load.block_tokens = options.block_size;
   load.force_isa = options.force_isa;

@@ -81,6 +81,16 @@ Status CheckRange(std::string_view flag, int64_t value, int64_t low, int64_t hig
   return FieldErr(flag, "{} is {}; it must be from {} to {}", flag, value, low, high);
 }
 
+Status CheckHfOverrides(std::string_view overrides) {
+  constexpr std::string_view kOverrides = "--hf-overrides";
+  if (overrides.empty()) return {};
+  const auto json = wire::ParseJson(overrides, {.max_bytes = 1 << 20, .max_depth = 16});
+  if (!json) return FieldErr(kOverrides, "{}: {}", kOverrides, json.error().message);
+  if (!json->IsObject())
+    return FieldErr(kOverrides, "{}: {} is not a JSON object", kOverrides, json->TypeName());
+  return {};
+}
+
 Status ValidateTransfer(const WorkerOptions& options) {
   if (!options.kv_transfer) {
     if (options.role != Role::kPrefill) return {};
@@ -174,6 +184,7 @@ Status Validate(const WorkerOptions& options) {
         "--mock-block-bytes {} is too small: the mock engine keeps 8 bytes per token, {} "
         "for a block of {} tokens",
         options.mock.block_bytes, options.block_size * 8, options.block_size);
+  TRY(CheckHfOverrides(options.hf_overrides));
   TRY(CheckGenerationOverrides(options.override_generation_config));
   return ValidateTransfer(options);
 }

@@ -50,8 +50,9 @@ struct MockOptions {
 
 struct WorkerOptions {
   // Model.
-  std::string model_path;            // a .gguf file; for the mock engine optional
-  std::string served_name;           // empty: the model file's name
+  // As FindModelFiles takes it (model/model_files.h); for the mock engine optional.
+  std::string model_path;
+  std::string served_name;           // empty: the name of the model's file or folder
   std::vector<std::string> aliases;  // further names of the same model
   // Tokenizer and chat template in place of the model's own; a path and a text, "" for none.
   std::string tokenizer_path;
@@ -59,6 +60,7 @@ struct WorkerOptions {
   std::string content_format = "auto";     // --chat-template-content-format
   std::string generation_config = "auto";  // --generation-config: auto, vllm or a folder
   std::string override_generation_config;  // JSON text
+  std::string hf_overrides;                // JSON object over config.json, "" for none
   EngineKind engine = EngineKind::kNative;
   // Native: whether a model of more than 70 % of the available memory is an error or a warning.
   bool refuse_large_model = true;
