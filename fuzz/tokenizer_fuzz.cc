@@ -9,6 +9,7 @@
 
 #include "text/byte_alphabet.h"
 #include "text/detokenizer.h"
+#include "text/gguf_vocabulary.h"
 #include "text/stop_matcher.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -24,23 +25,30 @@ void Require(bool holds) {
 
 // Every byte but one as its own token, a chain of merges and two special tokens.
 TokenizerSpec SmallSpec(const char* pre_tokenizer) {
-  TokenizerSpec spec;
-  spec.model = "gpt2";
-  spec.pre_tokenizer = pre_tokenizer;
+  tandem::text::GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre = pre_tokenizer;
   for (int b = 1; b < 256; ++b) {
-    spec.tokens.push_back(tandem::text::SymbolOfByte(static_cast<uint8_t>(b)));
+    vocabulary.tokens.push_back(tandem::text::SymbolOfByte(static_cast<uint8_t>(b)));
   }
   for (const char* pair : {"a a", "aa a", "a b", "Ġ a", "Ã ©", "aa aa"}) {
     const std::string merge = pair;
-    spec.merges.push_back(merge);
-    spec.tokens.push_back(merge.substr(0, merge.find(' ')) + merge.substr(merge.find(' ') + 1));
+    vocabulary.merges.push_back(merge);
+    vocabulary.tokens.push_back(merge.substr(0, merge.find(' ')) +
+                                merge.substr(merge.find(' ') + 1));
   }
-  spec.token_types.assign(spec.tokens.size(), tandem::text::TokenType::kNormal);
+  vocabulary.token_types.assign(vocabulary.tokens.size(), 1);
   for (const char* special : {"<|a|>", "<|ab|>"}) {
-    spec.tokens.emplace_back(special);
-    spec.token_types.push_back(tandem::text::TokenType::kControl);
+    vocabulary.tokens.emplace_back(special);
+    vocabulary.token_types.push_back(3);
   }
-  return spec;
+  auto spec = tandem::text::ReadGgufVocabulary(std::move(vocabulary));
+  Require(spec.has_value());
+  // So that what is encoded decodes to itself.
+  std::erase_if(spec->decoders, [](const auto& step) {
+    return step.kind == tandem::text::DecoderKind::kCleanSpaces;
+  });
+  return *std::move(spec);
 }
 
 void EncodeAndBack(const Tokenizer& tokenizer, std::string_view text) {
@@ -78,7 +86,8 @@ void StopInPieces(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<std::unique_ptr<Tokenizer>> kTokenizers = [] {
     std::vector<std::unique_ptr<Tokenizer>> made;
-    for (const char* pre : {"smollm", "gpt-2", "llama3", "qwen2", "default"}) {
+    for (const char* pre :
+         {"smollm", "gpt-2", "llama3", "qwen2", "deepseek-v3", "gpt-4o", "default"}) {
       made.push_back(*Tokenizer::Create(SmallSpec(pre)));
     }
     return made;
@@ -89,7 +98,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   StopInPieces(text);
   if (auto spec = tandem::text::ParseTokenizerSpec(text)) {
     Require(tandem::text::Serialize(*spec) == text);
-    if (auto tokenizer = Tokenizer::Create(std::move(*spec))) (*tokenizer)->Encode("hello a<|a|>");
+    if (auto tokenizer = Tokenizer::Create(std::move(*spec))) {
+      const std::vector<int32_t> ids = (*tokenizer)->Encode("hello a<|a|>");
+      (*tokenizer)->Decode(ids, false);
+    }
   }
   return 0;
 }

@@ -6,13 +6,16 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "engine/generation_config.h"
+#include "engine/gguf_tokenizer.h"
 #include "model/gguf.h"
 #include "model/model_files.h"
 #include "model/tokenizer_metadata.h"
+#include "text/byte_alphabet.h"
 #include "text/chat_template.h"
+#include "text/gguf_vocabulary.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_folder.h"
 #include "text/tokenizer_spec.h"
-#include "text/utf8.h"
 
 namespace tandem::engine {
 namespace {
@@ -21,23 +24,6 @@ constexpr std::string_view kChatMl =
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] "
     "+ '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
     "'<|im_start|>assistant\\n' }}{% endif %}";
-
-// How byte-level vocabularies write a byte: printable Latin-1 stands for itself, the others are
-// numbered from U+0100 on.
-std::string ByteSymbol(int byte) {
-  const auto printable = [](int b) {
-    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
-  };
-  char32_t symbol = static_cast<char32_t>(byte);
-  if (!printable(byte)) {
-    symbol = 0x100;
-    for (int b = 0; b < byte; ++b)
-      if (!printable(b)) ++symbol;
-  }
-  std::string out;
-  text::AppendUtf8(symbol, out);
-  return out;
-}
 
 // A model's tokenizer with what is said about it elsewhere in its files.
 struct Source {
@@ -93,28 +79,6 @@ Result<ModelArtifacts> Pack(const Source& source, const WorkerOptions& options) 
   return artifacts;
 }
 
-text::TokenizerSpec ToSpec(model::TokenizerMetadata metadata) {
-  text::TokenizerSpec spec;
-  spec.model = std::move(metadata.model);
-  spec.pre_tokenizer = std::move(metadata.pre);
-  spec.tokens = std::move(metadata.tokens);
-  spec.token_types.reserve(metadata.token_types.size());
-  for (const int32_t type : metadata.token_types)
-    spec.token_types.push_back(static_cast<text::TokenType>(type));
-  spec.merges = std::move(metadata.merges);
-  spec.scores = std::move(metadata.scores);
-  spec.bos_id = metadata.bos;
-  spec.eos_id = metadata.eos;
-  spec.eot_id = metadata.eot;
-  spec.unk_id = metadata.unknown;
-  spec.pad_id = metadata.padding;
-  spec.add_bos = metadata.add_bos.value_or(false);
-  spec.add_eos = metadata.add_eos.value_or(false);
-  spec.add_space_prefix = metadata.add_space_prefix.value_or(false);
-  spec.chat_template = std::move(metadata.chat_template);
-  return spec;
-}
-
 // A token beyond the embedding's rows cannot be computed. Fewer tokens than rows are
 // usual: rows are padded to a round number, and no text leads to them.
 Status CheckVocabulary(const model::GgufView& file, int32_t tokens) {
@@ -153,32 +117,41 @@ Result<Source> ReadGguf(const std::string& path) {
   Source source;
   source.label = path;
   if (metadata.eom) source.end_ids.push_back(*metadata.eom);
-  source.spec = ToSpec(std::move(metadata));
+  auto spec = MakeTokenizer(std::move(metadata));
+  if (!spec) {
+    return Err(spec.error().code,
+               "{}: its tokenizer cannot be built: {}; the file is damaged, was converted wrongly "
+               "or needs another version: convert or download it again",
+               path, spec.error().message);
+  }
+  source.spec = *std::move(spec);
   TRY(CheckVocabulary(file->view(), static_cast<int32_t>(source.spec.tokens.size())));
   return source;
 }
 
-Source BuiltIn(int32_t vocab) {
+Result<Source> BuiltIn(int32_t vocab) {
+  text::GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre = "smollm";
+  const auto add = [&](std::string token, text::TokenType type) {
+    vocabulary.tokens.push_back(std::move(token));
+    vocabulary.token_types.push_back(static_cast<int32_t>(type));
+  };
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool letter = byte >= 'a' && byte <= 'z';
+    add(text::SymbolOfByte(static_cast<uint8_t>(byte)),
+        letter ? text::TokenType::kNormal : text::TokenType::kUnused);
+  }
+  for (const char* special : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"})
+    add(special, text::TokenType::kControl);
+  for (auto id = static_cast<int32_t>(vocabulary.tokens.size()); id < vocab; ++id)
+    add(text::SymbolOfByte(' ') + "w" + std::to_string(id), text::TokenType::kNormal);
+  vocabulary.bos = 257;
+  vocabulary.eos = 258;
+  vocabulary.chat_template = kChatMl;
   Source source;
   source.label = "the mock engine's vocabulary";
-  text::TokenizerSpec& spec = source.spec;
-  spec.model = "gpt2";
-  spec.pre_tokenizer = "gpt-2";
-  for (int byte = 0; byte < 256; ++byte) spec.tokens.push_back(ByteSymbol(byte));
-  spec.token_types.assign(256, text::TokenType::kUnused);
-  for (int letter = 'a'; letter <= 'z'; ++letter)
-    spec.token_types[static_cast<size_t>(letter)] = text::TokenType::kNormal;
-  for (const char* special : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
-    spec.tokens.emplace_back(special);
-    spec.token_types.push_back(text::TokenType::kControl);
-  }
-  for (auto id = static_cast<int32_t>(spec.tokens.size()); id < vocab; ++id) {
-    spec.tokens.push_back(ByteSymbol(' ') + "w" + std::to_string(id));
-    spec.token_types.push_back(text::TokenType::kNormal);
-  }
-  spec.bos_id = 257;
-  spec.eos_id = 258;
-  spec.chat_template = kChatMl;
+  TRY_ASSIGN(source.spec, text::ReadGgufVocabulary(std::move(vocabulary)));
   return source;
 }
 
@@ -206,15 +179,9 @@ Status CompareVocabulary(const std::string& folder, size_t tokens) {
   return {};
 }
 
-Result<text::TokenizerSpec> ReadTokenizerFolder(const std::string& folder) {
-  return Err(Code::kUnsupported,
-             "{}: the tokenizer of a folder is not read by this version; write a .gguf file",
-             folder);
-}
-
 Result<text::TokenizerSpec> ReadTokenizerAt(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return ReadTokenizerFolder(path);
+  if (std::filesystem::is_directory(path, error)) return text::ReadTokenizerFolder(path);
   if (!std::filesystem::is_regular_file(path, error))
     return FieldErr("--tokenizer", "--tokenizer '{}': there is no such folder or .gguf file", path);
   TRY_ASSIGN(Source source, ReadGguf(path));
@@ -228,7 +195,7 @@ Result<Source> ReadModel(const WorkerOptions& options) {
   Source source;
   if (options.tokenizer_path.empty() && gguf) return ReadGguf(files.weights.front());
   source.label = options.tokenizer_path.empty() ? files.folder : options.tokenizer_path;
-  TRY_ASSIGN(source.spec, options.tokenizer_path.empty() ? ReadTokenizerFolder(files.folder)
+  TRY_ASSIGN(source.spec, options.tokenizer_path.empty() ? text::ReadTokenizerFolder(files.folder)
                                                          : ReadTokenizerAt(options.tokenizer_path));
   if (gguf) {
     TRY_ASSIGN(const auto file, model::GgufFile::Open(files.weights.front()));
@@ -255,7 +222,8 @@ std::string NameOf(const std::string& path) {
 
 Result<ModelArtifacts> ReadArtifacts(const WorkerOptions& options) {
   if (options.model_path.empty()) {
-    TRY_ASSIGN(ModelArtifacts artifacts, Pack(BuiltIn(options.mock.vocab), options));
+    TRY_ASSIGN(const Source source, BuiltIn(options.mock.vocab));
+    TRY_ASSIGN(ModelArtifacts artifacts, Pack(source, options));
     artifacts.name = "mock";
     return artifacts;
   }

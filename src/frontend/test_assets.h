@@ -11,7 +11,7 @@
 #include "frontend/assets.h"
 #include "frontend/request.h"
 #include "text/byte_alphabet.h"
-#include "text/tokenizer_spec.h"
+#include "text/gguf_vocabulary.h"
 
 namespace tandem::frontend {
 
@@ -22,19 +22,21 @@ inline constexpr std::string_view kTestTemplate =
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 inline std::string TestTokenizerBytes() {
-  text::TokenizerSpec spec;
-  spec.model = "gpt2";
-  spec.pre_tokenizer = "gpt-2";
+  text::GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre = "smollm";
   for (int byte = 0; byte < 256; ++byte) {
-    spec.tokens.push_back(text::SymbolOfByte(static_cast<uint8_t>(byte)));
-    spec.token_types.push_back(text::TokenType::kNormal);
+    vocabulary.tokens.push_back(text::SymbolOfByte(static_cast<uint8_t>(byte)));
+    vocabulary.token_types.push_back(static_cast<int32_t>(text::TokenType::kNormal));
   }
   for (const char* special : {"<|im_start|>", "<|im_end|>"}) {
-    spec.tokens.emplace_back(special);
-    spec.token_types.push_back(text::TokenType::kControl);
+    vocabulary.tokens.emplace_back(special);
+    vocabulary.token_types.push_back(static_cast<int32_t>(text::TokenType::kControl));
   }
-  spec.eos_id = kEndToken;
-  auto bytes = text::Serialize(spec);
+  vocabulary.eos = kEndToken;
+  const auto spec = text::ReadGgufVocabulary(std::move(vocabulary));
+  CHECK(spec.has_value());
+  auto bytes = text::Serialize(*spec);
   CHECK(bytes.has_value());
   return *std::move(bytes);
 }

@@ -43,7 +43,10 @@ class MetadataReader {
       return Err(Code::kCorrupt, "{}: key 'tokenizer.ggml.tokens' has {} entries", file_.label(),
                  data_.tokens.size());
     TRY_ASSIGN(data_.merges, Texts("tokenizer.ggml.merges"));
+    TRY_ASSIGN(data_.name, Text("general.name", true));
+    TRY_ASSIGN(data_.architecture, Text("general.architecture", true));
     TRY(ReadTypesAndScores());
+    TRY(ReadCharsmap());
     TRY(ReadIds());
     TRY(ReadFlags());
     TRY(ReadTemplates());
@@ -92,6 +95,13 @@ class MetadataReader {
     return CheckLength("tokenizer.ggml.scores", data_.scores.size());
   }
 
+  Status ReadCharsmap() {
+    TRY_ASSIGN(const std::vector<int64_t> bytes, file_.Ints("tokenizer.ggml.precompiled_charsmap"));
+    data_.charsmap.reserve(bytes.size());
+    for (const int64_t byte : bytes) data_.charsmap.push_back(static_cast<char>(byte));
+    return {};
+  }
+
   Status ReadId(std::string_view name, std::optional<int32_t>& id) {
     const std::string key = fmt::format("tokenizer.ggml.{}_token_id", name);
     if (file_.Find(key) == nullptr) return {};
@@ -125,7 +135,10 @@ class MetadataReader {
   Status ReadFlags() {
     TRY(ReadFlag("tokenizer.ggml.add_bos_token", data_.add_bos));
     TRY(ReadFlag("tokenizer.ggml.add_eos_token", data_.add_eos));
-    return ReadFlag("tokenizer.ggml.add_space_prefix", data_.add_space_prefix);
+    TRY(ReadFlag("tokenizer.ggml.add_space_prefix", data_.add_space_prefix));
+    TRY(ReadFlag("tokenizer.ggml.remove_extra_whitespaces", data_.remove_extra_whitespaces));
+    TRY(ReadFlag("tokenizer.ggml.normalizer.lowercase", data_.lowercase));
+    return ReadFlag("tokenizer.ggml.normalizer.strip_accents", data_.strip_accents);
   }
 
   Status ReadTemplates() {

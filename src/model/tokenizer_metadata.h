@@ -21,8 +21,12 @@ struct TokenizerMetadata {
       token_types;            // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   std::vector<float> scores;  // empty for gpt2
   std::vector<std::string> merges;  // "left right", by rank
+  std::string charsmap;             // tokenizer.ggml.precompiled_charsmap; empty: none
+  std::string name, architecture;   // general.name, general.architecture
   std::optional<int32_t> bos, eos, eot, eom, unknown, padding, separator, mask;
-  std::optional<bool> add_bos, add_eos, add_space_prefix;   // unset: the model's own default
+  std::optional<bool> add_bos, add_eos, add_space_prefix;  // unset: the model's own default
+  std::optional<bool> remove_extra_whitespaces;
+  std::optional<bool> lowercase, strip_accents;             // of bert
   std::string chat_template;                                // empty: none
   std::map<std::string, std::string> named_chat_templates;  // tokenizer.chat_template.NAME
 };

@@ -1,10 +1,9 @@
-// Byte-pair merging of one word.
+// Byte-pair merging of one word's symbols.
 #ifndef TANDEM_TEXT_BPE_H_
 #define TANDEM_TEXT_BPE_H_
 
-#include <array>
 #include <cstdint>
-#include <string_view>
+#include <span>
 #include <vector>
 
 namespace tandem::text {
@@ -47,23 +46,9 @@ class MergeTable {
   int shift_ = 0;
 };
 
-class Bpe {
- public:
-  // byte_ids: the id of each byte's own symbol, or -1 where the vocabulary lacks it: such bytes are
-  // left out of every word.
-  Bpe(MergeTable merges, const std::array<int32_t, 256>& byte_ids)
-      : merges_(std::move(merges)), byte_ids_(byte_ids) {}
-
-  // Appends the ids of a word. The pair of lowest rank merges first, the leftmost of equals.
-  void Encode(std::string_view word, std::vector<int32_t>& out) const;
-
- private:
-  void EncodeShort(std::string_view word, std::vector<int32_t>& out) const;
-  void EncodeLong(std::string_view word, std::vector<int32_t>& out) const;
-
-  MergeTable merges_;
-  std::array<int32_t, 256> byte_ids_;
-};
+// Merges the symbols of one word in place and returns how many are left, at the front. The pair of
+// lowest rank merges first, the leftmost of equals.
+size_t MergeSymbols(const MergeTable& merges, std::span<int32_t> symbols);
 
 }  // namespace tandem::text
 

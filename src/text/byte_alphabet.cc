@@ -35,6 +35,10 @@ std::string SymbolOfByte(uint8_t byte) {
   return symbol;
 }
 
+void AppendSymbolsOfBytes(std::string_view bytes, std::string& out) {
+  for (const char byte : bytes) AppendUtf8(kAlphabet.symbol[static_cast<uint8_t>(byte)], out);
+}
+
 std::optional<std::string> BytesOfSymbols(std::string_view symbols) {
   std::string bytes;
   while (!symbols.empty()) {

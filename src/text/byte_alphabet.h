@@ -13,6 +13,8 @@ namespace tandem::text {
 
 // The symbol (UTF-8) of a byte.
 std::string SymbolOfByte(uint8_t byte);
+// Appends the symbols of all bytes.
+void AppendSymbolsOfBytes(std::string_view bytes, std::string& out);
 // The bytes that a token's symbols stand for; nothing where a character is no symbol.
 std::optional<std::string> BytesOfSymbols(std::string_view symbols);
 

@@ -5,17 +5,19 @@
 #include <cstdint>
 #include <string>
 
+#include "text/decoder.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace tandem::text {
 
-// All that Push and Flush return, joined, equals tokenizer.Decode of all ids. One thread at a time;
-// the tokenizer outlives this.
+// All that Push and Flush return, joined, equals tokenizer.Decode of all ids, but for what
+// DecodeState::Mode::kStream says. One thread at a time; the tokenizer outlives this.
 class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
-      : tokenizer_(&tokenizer), skip_special_tokens_(skip_special_tokens) {}
+      : tokenizer_(&tokenizer),
+        skip_special_tokens_(skip_special_tokens),
+        state_(tokenizer.decoder(), DecodeState::Mode::kStream) {}
 
   // The text that `id` completes; empty while a character is still incomplete.
   std::string Push(int32_t id);
@@ -25,7 +27,7 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_tokens_;
-  Utf8Decoder decoder_;
+  DecodeState state_;
 };
 
 }  // namespace tandem::text

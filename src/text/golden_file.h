@@ -1,4 +1,4 @@
-// Length-prefixed golden files, as tests/tools/make_tokenizer_artifact.py writes them. Tests only.
+// Length-prefixed golden files, as tests/tools/prepare_tokenizers.py writes them. Tests only.
 #ifndef TANDEM_TEXT_GOLDEN_FILE_H_
 #define TANDEM_TEXT_GOLDEN_FILE_H_
 

@@ -1,42 +1,68 @@
-// Splits text into the words that byte-pair merging may not cross. Each split follows a published
-// regular expression, hand-coded over character classes; the tests hold them against PCRE2.
+// The pre-tokenisers of a tokenizer: text to the words that the model sees.
 #ifndef TANDEM_TEXT_PRE_TOKENIZER_H_
 #define TANDEM_TEXT_PRE_TOKENIZER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "text/regex.h"
+#include "text/tokenizer_spec.h"
 
 namespace tandem::text {
 
-class PreTokenizer {
+// Words are ranges of a text that the steps may have rewritten, in order, none empty.
+class Words {
  public:
-  // By the name in tokenizer.ggml.pre (empty: "default"). kUnsupported lists the known names.
-  static Result<PreTokenizer> Find(std::string_view name);
+  struct Range {
+    uint32_t begin;
+    uint32_t end;
+  };
 
-  // Appends the length in bytes of each word, in order; together they are text.size(). `text` is
-  // valid UTF-8. Linear in the text.
-  void Split(std::string_view text, std::vector<uint32_t>& lengths) const;
+  std::string_view text;
+  std::vector<Range> ranges;
 
-  // Words that are in the vocabulary are tokens, whatever the merges say.
-  bool ignore_merges() const { return ignore_merges_; }
+  std::string_view operator[](size_t i) const {
+    return text.substr(ranges[i].begin, ranges[i].end - ranges[i].begin);
+  }
 
  private:
-  // kGpt2: the split of GPT-2. kDigitsGpt2: first every number character alone, then that of GPT-2.
-  // kLlama3 and kQwen2: that of GPT-4's family, with numbers in groups of up to 3 or alone.
-  // kDefault: punctuation runs, then GPT-2, then numbers, then groups of three ASCII digits.
-  enum class Kind : uint8_t { kGpt2, kDigitsGpt2, kLlama3, kQwen2, kDefault };
-  struct Row;
-  static const Row kRows[];
+  friend class PreTokenizer;
+  std::string buffer_;
+  std::string spare_;
+  std::vector<Range> next_;
+  std::vector<Regex::Match> matches_;
+};
 
-  PreTokenizer(Kind kind, bool ignore_merges) : kind_(kind), ignore_merges_(ignore_merges) {}
+// Immutable: any number of threads may use one at once, each with words of its own.
+class PreTokenizer {
+ public:
+  // Fails where a pattern cannot be used.
+  static Result<PreTokenizer> Create(const std::vector<PipelineStep<PreTokenizerKind>>& steps);
+  PreTokenizer(PreTokenizer&&) noexcept;
+  PreTokenizer& operator=(PreTokenizer&&) noexcept;
+  ~PreTokenizer();
 
-  Kind kind_;
-  bool ignore_merges_;
+  // `text` is valid UTF-8 below 1 GiB that outlives the words. `at_start`: it begins where the
+  // whole text does.
+  void Split(std::string_view text, bool at_start, Words& words) const;
+
+ private:
+  struct Step;
+  explicit PreTokenizer(std::vector<Step> steps);
+
+  static void Apply(const Step& step, bool at_start, Words& words);
+  static void SplitEach(const Step& step, Words& words);
+  static void FindMatches(const Step& step, std::string_view word, Words& words);
+  static void AppendPieces(SplitBehavior behavior, bool invert, std::string_view word,
+                           uint32_t offset, Words& words);
+  static void ByteLevel(const Step& step, Words& words);
+  static void Metaspace(const Step& step, bool at_start, Words& words);
+  static void FixedLength(const Step& step, Words& words);
+
+  std::vector<Step> steps_;
 };
 
 }  // namespace tandem::text

@@ -1,4 +1,5 @@
-// Text to token ids and back, equal to Hugging Face tokenizers on the same vocabulary.
+// Text to token ids and back, equal to Hugging Face tokenizers on a tokenizer.json, to
+// SentencePiece on its models and to llama.cpp on GGUF vocabularies.
 #ifndef TANDEM_TEXT_TOKENIZER_H_
 #define TANDEM_TEXT_TOKENIZER_H_
 
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/decoder.h"
 #include "text/tokenizer_spec.h"
 
 namespace tandem::text {
@@ -19,35 +21,37 @@ struct EncodeOptions {
   bool parse_special = true;       // control tokens written out in the text become their id
 };
 
-// Immutable after Create: any number of threads may use one tokenizer at once. Time is linear in
-// the text but for a logarithm on single words of many thousand bytes.
+// Any number of threads may use one tokenizer at once. Time is linear in the text but for a
+// logarithm on single words of many thousand bytes.
 class Tokenizer {
  public:
-  // kUnsupported for a model kind or pre-tokeniser that is not known (the message lists those that
-  // are), kCorrupt for merges that name symbols outside the vocabulary.
+  // Fails where Validate does, and where a pattern or a map of a step cannot be used.
   static Result<std::unique_ptr<Tokenizer>> Create(TokenizerSpec spec);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Any bytes are accepted; those that are not UTF-8 are taken as U+FFFD. Byte symbols that the
-  // vocabulary lacks are left out, as Hugging Face does.
+  // Any bytes are accepted; those that are not UTF-8 are taken as U+FFFD. Of a text of more than
+  // 64 MiB the rest is left out. What the vocabulary cannot express is left out or unknown, as the
+  // model says.
   std::vector<int32_t> Encode(std::string_view text, EncodeOptions options = {}) const;
 
-  // Valid UTF-8 always: a sequence that is cut or broken becomes U+FFFD. Ids outside the vocabulary
-  // give nothing (see IsValid).
+  // Valid UTF-8 always: what is cut or broken becomes U+FFFD. Ids outside the vocabulary give
+  // nothing (see IsValid).
   std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
   bool IsValid(int32_t id) const;
-  // Control and unknown tokens: those that skip_special_tokens leaves out.
+  // Those that skip_special_tokens leaves out.
   bool IsSpecial(int32_t id) const;
-  // The raw bytes of a token, possibly part of a character; empty for an id outside the vocabulary.
+  // The bytes of a token by itself, possibly part of a character; empty for an id outside the
+  // vocabulary.
   std::string_view TokenBytes(int32_t id) const;
   // How the vocabulary itself writes the token (byte alphabet for gpt2).
   std::string_view TokenText(int32_t id) const;
   int32_t VocabSize() const;
   // As given to Create, without merges and scores.
   const TokenizerSpec& spec() const;
+  const Decoder& decoder() const;
 
  private:
   struct Impl;

@@ -11,17 +11,28 @@ namespace {
 
 TokenizerSpec Sample() {
   TokenizerSpec spec;
-  spec.model = "gpt2";
-  spec.pre_tokenizer = "smollm";
   spec.tokens = {"a", "b", "ab", "<|end|>"};
   spec.token_types = {TokenType::kNormal, TokenType::kNormal, TokenType::kNormal,
                       TokenType::kControl};
-  spec.merges = {"a b"};
+  spec.merges = {{0, 1, 2}};
   spec.scores = {0.5F, -1.0F, 0.0F, 3.0F};
+  spec.model = {.kind = ModelKind::kBpe,
+                .flags = TokenModel::kByteLevel,
+                .continuing_prefix = "##",
+                .word_suffix = "</w>",
+                .max_word_chars = 100,
+                .unk_id = 3};
+  spec.added = {{3, AddedToken::kSpecial}};
+  spec.longest_added_first = true;
+  spec.normalizers = {{NormalizerKind::kPrepend, 1, 0, "", "_"}};
+  spec.pre_tokenizers = {{PreTokenizerKind::kSplitRegex, 0, 1, "\\s", ""}};
+  spec.decoders = {{DecoderKind::kReplaceText, 0, 0, "_", " "}};
+  spec.prefix = {3};
+  spec.suffix = {3, 2};
   spec.bos_id = 3;
   spec.eos_id = 3;
-  spec.add_eos = true;
   spec.chat_template = "{{ messages }}";
+  spec.named_templates = {{"tool_use", "{{ tools }}"}};
   return spec;
 }
 
@@ -37,7 +48,7 @@ TEST(TokenizerSpec, ThereAndBack) {
 // The digest is what workers and frontends agree on: it must not change within a version.
 TEST(TokenizerSpec, BytesOfThisVersionAreFixed) {
   EXPECT_EQ(Hex(Sha256(std::string_view(*Serialize(Sample())))),
-            "3584c8244600aa8abede59ac5670b88e136de68b41047d806ba25a69c91793c1");
+            "7dca20f6fdb8a826c884c25279a77eb349b57a16e7ec193ae1cba011f88b5c02");
 }
 
 TEST(TokenizerSpec, EveryCutAndAnyDamageIsSafe) {
@@ -74,6 +85,15 @@ TEST(TokenizerSpec, RefusesWhatDoesNotFitTogether) {
   EXPECT_FALSE(Serialize(spec));
   spec = Sample();
   spec.token_types[0] = static_cast<TokenType>(7);
+  EXPECT_FALSE(Serialize(spec));
+  spec = Sample();
+  spec.merges[0].merged = 4;
+  EXPECT_FALSE(Serialize(spec));
+  spec = Sample();
+  spec.prefix = {-1};
+  EXPECT_FALSE(Serialize(spec));
+  spec = Sample();
+  spec.decoders[0].kind = static_cast<DecoderKind>(0);
   EXPECT_FALSE(Serialize(spec));
 }
 

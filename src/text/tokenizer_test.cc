@@ -7,6 +7,7 @@
 
 #include "text/byte_alphabet.h"
 #include "text/detokenizer.h"
+#include "text/gguf_vocabulary.h"
 #include "text/utf8.h"
 
 namespace tandem::text {
@@ -15,12 +16,16 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 // All bytes but 0x04 and 0xFF as their own tokens, some merges, three special tokens.
-TokenizerSpec SmallSpec() {
-  TokenizerSpec spec;
-  spec.model = "gpt2";
-  spec.pre_tokenizer = "smollm";
+GgufVocabulary SmallVocabulary() {
+  GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre = "smollm";
+  const auto add = [&](std::string text, TokenType type) {
+    vocabulary.tokens.push_back(std::move(text));
+    vocabulary.token_types.push_back(static_cast<int32_t>(type));
+  };
   for (int b = 0; b < 256; ++b) {
-    if (b != 0x04 && b != 0xFF) spec.tokens.push_back(SymbolOfByte(static_cast<uint8_t>(b)));
+    if (b != 0x04 && b != 0xFF) add(SymbolOfByte(static_cast<uint8_t>(b)), TokenType::kNormal);
   }
   for (const auto& [left, right] : std::vector<std::pair<std::string, std::string>>{{"h", "e"},
                                                                                     {"l", "l"},
@@ -33,19 +38,16 @@ TokenizerSpec SmallSpec() {
                                                                                     {"b", "c"},
                                                                                     {"a", "b"},
                                                                                     {"ab", "c"}}) {
-    spec.tokens.push_back(left + right);
-    spec.merges.push_back(left + " " + right);
+    add(left + right, TokenType::kNormal);
+    vocabulary.merges.push_back(left + " " + right);
   }
-  spec.token_types.assign(spec.tokens.size(), TokenType::kNormal);
-  const auto add = [&](const char* text, TokenType type) {
-    spec.tokens.emplace_back(text);
-    spec.token_types.push_back(type);
-  };
-  add("<|end|>", TokenType::kControl);
-  add("<|end|>>", TokenType::kControl);
+  add("<|stop|>", TokenType::kControl);
+  add("<|stop|>>", TokenType::kControl);
   add("<user>", TokenType::kUserDefined);
-  return spec;
+  return vocabulary;
 }
+
+TokenizerSpec SmallSpec() { return *ReadGgufVocabulary(SmallVocabulary()); }
 
 std::unique_ptr<Tokenizer> Make(TokenizerSpec spec) {
   auto tokenizer = Tokenizer::Create(std::move(spec));
@@ -72,24 +74,22 @@ TEST(Tokenizer, MergesInOrderOfRank) {
 TEST(Tokenizer, SpecialTokensInTheText) {
   const TokenizerSpec spec = SmallSpec();
   const auto tokenizer = Make(spec);
-  const Ids end{IdOf(spec, "<|end|>")};
-  EXPECT_EQ(tokenizer->Encode("<|end|>"), end);
-  EXPECT_EQ(tokenizer->Encode("<|end|>>"), (Ids{IdOf(spec, "<|end|>>")}));
-  EXPECT_EQ(tokenizer->Encode("a<|end|>b"), (Ids{IdOf(spec, "a"), end[0], IdOf(spec, "b")}));
-  EXPECT_EQ(tokenizer->Encode("<|end|>", {.parse_special = false}).size(), 7u);
+  const Ids end{IdOf(spec, "<|stop|>")};
+  EXPECT_EQ(tokenizer->Encode("<|stop|>"), end);
+  EXPECT_EQ(tokenizer->Encode("<|stop|>>"), (Ids{IdOf(spec, "<|stop|>>")}));
+  EXPECT_EQ(tokenizer->Encode("a<|stop|>b"), (Ids{IdOf(spec, "a"), end[0], IdOf(spec, "b")}));
+  EXPECT_EQ(tokenizer->Encode("<|stop|>", {.parse_special = false}).size(), 8u);
   EXPECT_EQ(tokenizer->Encode("<user>", {.parse_special = false}), (Ids{IdOf(spec, "<user>")}));
   EXPECT_TRUE(tokenizer->IsSpecial(end[0]));
   EXPECT_FALSE(tokenizer->IsSpecial(IdOf(spec, "<user>")));
-  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a<|end|><user>"), true), "a<user>");
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a<|stop|><user>"), true), "a<user>");
 }
 
 TEST(Tokenizer, BeginningAndEndTokens) {
   TokenizerSpec spec = SmallSpec();
-  const int32_t end = IdOf(spec, "<|end|>");
-  spec.bos_id = end;
-  spec.eos_id = end;
-  spec.add_bos = true;
-  spec.add_eos = true;
+  const int32_t end = IdOf(spec, "<|stop|>");
+  spec.prefix = {end};
+  spec.suffix = {end};
   const auto tokenizer = Make(spec);
   EXPECT_EQ(tokenizer->Encode("a"), (Ids{end, IdOf(spec, "a"), end}));
   EXPECT_EQ(tokenizer->Encode("a", {.add_special_tokens = false}), (Ids{IdOf(spec, "a")}));
@@ -118,6 +118,7 @@ TEST(Tokenizer, IdsOutsideTheVocabularyGiveNothing) {
 // Long words take another path than short ones; both must merge alike.
 TEST(Tokenizer, LongWordsMergeAsShortOnesDo) {
   const TokenizerSpec spec = SmallSpec();
+  const std::vector<std::string> merges = SmallVocabulary().merges;
   const auto tokenizer = Make(spec);
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
@@ -128,16 +129,16 @@ TEST(Tokenizer, LongWordsMergeAsShortOnesDo) {
     std::vector<std::string> symbols;
     for (const char c : word) symbols.emplace_back(1, c);
     while (true) {
-      size_t best_rank = spec.merges.size();
+      size_t best_rank = merges.size();
       size_t best_at = 0;
       for (size_t i = 0; i + 1 < symbols.size(); ++i) {
         for (size_t rank = 0; rank < best_rank; ++rank) {
-          if (spec.merges[rank] != symbols[i] + " " + symbols[i + 1]) continue;
+          if (merges[rank] != symbols[i] + " " + symbols[i + 1]) continue;
           best_rank = rank;
           best_at = i;
         }
       }
-      if (best_rank == spec.merges.size()) break;
+      if (best_rank == merges.size()) break;
       symbols[best_at] += symbols[best_at + 1];
       symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
     }
@@ -154,19 +155,39 @@ TEST(Tokenizer, AMegabyteOfOneLetterIsNoTrap) {
 }
 
 TEST(Tokenizer, NamesWhatIsNotSupported) {
-  TokenizerSpec spec = SmallSpec();
-  spec.pre_tokenizer = "no-such-split";
-  auto made = Tokenizer::Create(spec);
+  GgufVocabulary vocabulary = SmallVocabulary();
+  vocabulary.pre = "no-such-split";
+  auto made = ReadGgufVocabulary(vocabulary);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::kUnsupported);
   EXPECT_NE(made.error().message.find("no-such-split"), std::string::npos);
   EXPECT_NE(made.error().message.find("smollm"), std::string::npos);
-  spec = SmallSpec();
-  spec.model = "bert";
-  EXPECT_EQ(Tokenizer::Create(spec).error().code, Code::kUnsupported);
-  spec = SmallSpec();
-  spec.merges.push_back("a zz");
-  EXPECT_EQ(Tokenizer::Create(spec).error().code, Code::kCorrupt);
+  vocabulary = SmallVocabulary();
+  vocabulary.model = "rwkv";
+  EXPECT_EQ(ReadGgufVocabulary(vocabulary).error().code, Code::kUnsupported);
+  vocabulary = SmallVocabulary();
+  vocabulary.merges.push_back("a zz");
+  EXPECT_EQ(ReadGgufVocabulary(vocabulary).error().code, Code::kCorrupt);
+  vocabulary = SmallVocabulary();
+  vocabulary.token_types.pop_back();
+  EXPECT_EQ(ReadGgufVocabulary(vocabulary).error().code, Code::kCorrupt);
+}
+
+// llama.cpp looks for the longest token first over the whole text, Hugging Face from left to right.
+TEST(Tokenizer, OverlappingAddedTokens) {
+  GgufVocabulary vocabulary = SmallVocabulary();
+  for (const char* text : {"<x><", "<y>zz"}) {
+    vocabulary.tokens.emplace_back(text);
+    vocabulary.token_types.push_back(static_cast<int32_t>(TokenType::kUserDefined));
+  }
+  TokenizerSpec spec = *ReadGgufVocabulary(vocabulary);
+  const int32_t longer = IdOf(spec, "<y>zz");
+  const Ids longest = Make(spec)->Encode("<x><y>zz");
+  EXPECT_EQ(longest.back(), longer);
+  spec.longest_added_first = false;
+  const Ids leftmost = Make(spec)->Encode("<x><y>zz");
+  EXPECT_EQ(leftmost.front(), IdOf(spec, "<x><"));
+  EXPECT_NE(leftmost.back(), longer);
 }
 
 TEST(Detokenizer, NeverSplitsACharacter) {

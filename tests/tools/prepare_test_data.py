@@ -58,7 +58,7 @@ def main():
     environment_of_setup(cache)
     make_models(cache)
     # Also fetches the demo model if it is not there.
-    subprocess.run([sys.executable, os.path.join(TOOLS, "make_tokenizer_artifact.py")], check=True)
+    subprocess.run([sys.executable, os.path.join(TOOLS, "prepare_tokenizers.py")], check=True)
     subprocess.run([sys.executable, os.path.join(TOOLS, "fetch_templates.py")], check=True)
 
 
