@@ -165,7 +165,7 @@ int Main(int argc, char** argv) {
   LoadOptions options;
   int threads = 2;
   int runs = 5;
-  std::string only = "prefill,decode,batch";
+  std::string only;
   int only_context = 0;
   bool types = false;
   for (int i = 1; i < argc; ++i) {
@@ -194,14 +194,16 @@ int Main(int argc, char** argv) {
         stderr,
         "usage: model_bench MODEL.gguf [--threads 2] [--runs 5] [--only "
         "prefill,decode,batch] [--context 32|512|2000] [--isa plain|avx2|avx512] [--cache FOLDER]\n"
-        "       model_bench --types [--threads 2] [--runs 5] [--isa plain|avx2|avx512]\n"
+        "       model_bench --types [--threads 2] [--runs 5] [--isa plain|avx2|avx512] [--only "
+        "Q4_1,...]\n"
         "min, median and max of the runs; decode is one sequence, batch is several at "
         "context 128; --types streams generated weights of each type, without a model\n");
     return 2;
   }
   FlushDenormalsOnThisThread();
   rt::ThreadTeam team({.max_threads = threads});
-  if (types) return PrintTypeRates(team, options.force_isa, runs);
+  if (types) return PrintTypeRates(team, options.force_isa, runs, only);
+  if (only.empty()) only = "prefill,decode,batch";
   const double start = Seconds();
   auto model = Model::Load(options, team);
   if (!model) {

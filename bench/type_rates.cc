@@ -77,7 +77,7 @@ void Print(const Ops& ops, const Weights& weights, const Activations& x, Team& t
 
 }  // namespace
 
-int PrintTypeRates(Team& team, const std::string& isa, int runs) {
+int PrintTypeRates(Team& team, const std::string& isa, int runs, const std::string& only) {
   const Result<const Ops*> ops = ChooseOps(isa);
   if (!ops) {
     std::fprintf(stderr, "error: %s\n", ops.error().message.c_str());
@@ -92,6 +92,7 @@ int PrintTypeRates(Team& team, const std::string& isa, int runs) {
   }
   const auto print = [&](const std::string& name, WeightFormat format, size_t row_bytes,
                          TensorType type, const std::string& bytes) {
+    if (!only.empty() && !("," + only + ",").contains("," + name + ",")) return;
     PanelRows rows;
     for (size_t o = 0; o < kPanel; ++o)
       rows.row[o] = reinterpret_cast<const std::byte*>(bytes.data()) + o * row_bytes;

@@ -151,6 +151,29 @@ inline I512 madd_epi16(I512 a, I512 b) {
                                  half(a.u[i], 16) * half(b.u[i], 16));
   });
 }
+inline I512 dpwssd_epi32(I512 sum, I512 a, I512 b) {
+  const I512 products = madd_epi16(a, b);
+  return EachWord([&](size_t i) { return sum.u[i] + products.u[i]; });
+}
+inline I512 add_epi16(I512 a, I512 b) {
+  return EachWord([&](size_t i) {
+    return ((a.u[i] + b.u[i]) & 0xFFFFU) | ((a.u[i] >> 16) + (b.u[i] >> 16)) << 16;
+  });
+}
+// Products of unsigned bytes of a and signed ones of b, two of them added with saturation.
+inline I512 maddubs_epi16(I512 a, I512 b) {
+  const auto pair = [](uint32_t x, uint32_t y, size_t j) {
+    const auto product = [&](size_t k) {
+      return static_cast<int32_t>(ByteOf(x, k)) *
+             static_cast<int8_t>(static_cast<uint8_t>(ByteOf(y, k)));
+    };
+    const int32_t sum = product(2 * j) + product(2 * j + 1);
+    const int32_t bounded = sum > 32767 ? 32767 : (sum < -32768 ? -32768 : sum);
+    return static_cast<uint32_t>(bounded) & 0xFFFFU;
+  };
+  return EachWord(
+      [&](size_t i) { return pair(a.u[i], b.u[i], 0) | pair(a.u[i], b.u[i], 1) << 16; });
+}
 inline I512 slli_epi32(I512 a, unsigned n) {
   return EachWord([&](size_t i) { return a.u[i] << n; });
 }
@@ -211,6 +234,8 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define __m512i ::tandem::model::emulated::I512
 #undef _mm512_abs_ps
 #define _mm512_abs_ps ::tandem::model::emulated::abs_ps
+#undef _mm512_add_epi16
+#define _mm512_add_epi16 ::tandem::model::emulated::add_epi16
 #undef _mm512_add_epi32
 #define _mm512_add_epi32 ::tandem::model::emulated::add_epi32
 #undef _mm512_add_ps
@@ -245,6 +270,8 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_div_ps ::tandem::model::emulated::div_ps
 #undef _mm512_dpbusd_epi32
 #define _mm512_dpbusd_epi32 ::tandem::model::emulated::dpbusd_epi32
+#undef _mm512_dpwssd_epi32
+#define _mm512_dpwssd_epi32 ::tandem::model::emulated::dpwssd_epi32
 #undef _mm512_extractf32x8_ps
 #define _mm512_extractf32x8_ps ::tandem::model::emulated::extractf32x8_ps
 #undef _mm512_fmadd_ps
@@ -255,6 +282,8 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_loadu_si512 ::tandem::model::emulated::loadu_si512
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16 ::tandem::model::emulated::madd_epi16
+#undef _mm512_maddubs_epi16
+#define _mm512_maddubs_epi16 ::tandem::model::emulated::maddubs_epi16
 #undef _mm512_mask_mov_ps
 #define _mm512_mask_mov_ps ::tandem::model::emulated::mask_mov_ps
 #undef _mm512_max_ps
@@ -263,8 +292,6 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_min_ps ::tandem::model::emulated::min_ps
 #undef _mm512_mul_ps
 #define _mm512_mul_ps ::tandem::model::emulated::mul_ps
-#undef _mm512_mullo_epi32
-#define _mm512_mullo_epi32 ::tandem::model::emulated::mullo_epi32
 #undef _mm512_or_si512
 #define _mm512_or_si512 ::tandem::model::emulated::or_si512
 #undef _mm512_permute_ps
@@ -283,8 +310,6 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_slli_epi16 ::tandem::model::emulated::slli_epi16
 #undef _mm512_slli_epi32
 #define _mm512_slli_epi32 ::tandem::model::emulated::slli_epi32
-#undef _mm512_srai_epi32
-#define _mm512_srai_epi32 ::tandem::model::emulated::srai_epi32
 #undef _mm512_srli_epi16
 #define _mm512_srli_epi16 ::tandem::model::emulated::srli_epi16
 #undef _mm512_storeu_ps

@@ -4,6 +4,7 @@
 #define TANDEM_MODEL_KERNELS_PANEL_H_
 
 #include "model/ops.h"
+#include "model/quant_layout.h"
 #include "model/simd_common.h"
 
 namespace tandem::model {
@@ -34,27 +35,26 @@ TANDEM_SIMD void StoreSums(const typename S::V (&acc)[R][G], int group, float* o
   }
 }
 
-// The quants of 32 inputs: kLow bits and kHigh more, each in arrays of its own (pack.h).
-template <class S, int kLow, int kHigh>
+// The quants of 32 inputs.
+template <class S, int kBits>
 struct Quants {
   static constexpr int kArray = 4 * kPanel;
-  static constexpr size_t kBytes = (kLow + kHigh) * kArray;
-  static constexpr int kMost = (1 << (kLow + kHigh)) - 1;
-  // Four bytes of inputs 4 * quad and on for one vector of outputs, whose first is at w.
+  static constexpr size_t kBytes = kBits * kArray;
+  static constexpr int kMost = (1 << kBits) - 1;
+  // Those of a quad for one vector of outputs, whose first is at w.
   TANDEM_SIMD typename S::I Load(const std::byte* w, int quad) {
-    const typename S::I low = Field<kLow>(w, quad, 0);
-    if constexpr (kHigh == 0) {
-      return low;
-    } else {
-      return S::Or(low, Field<kHigh>(w + kLow * kArray, quad, kLow));
-    }
+    const QuantParts& parts = kLayout[quad];
+    typename S::I quants = LoadPart(w, parts.part[0]);
+    TANDEM_UNROLL
+    for (int i = 1; i < 3; ++i)
+      if (i < parts.count) quants = S::Or(quants, LoadPart(w, parts.part[i]));
+    return quants;
   }
 
  private:
-  template <int kBits>
-  TANDEM_SIMD typename S::I Field(const std::byte* w, int quad, int to) {
-    return S::Bits(S::LoadBytes(w + quad % kBits * kArray), kBits * (quad / kBits), to,
-                   (1 << kBits) - 1);
+  static constexpr QuantLayout kLayout = QuantLayoutOf(kBits);
+  TANDEM_SIMD typename S::I LoadPart(const std::byte* w, const QuantPart& part) {
+    return S::Bits(S::LoadBytes(w + part.array * kArray), part.at, part.to, (1 << part.count) - 1);
   }
 };
 
@@ -74,20 +74,41 @@ TANDEM_SIMD void SumQuants(const std::byte* w, int group, const RowsView& x, siz
       x.q + block * kBlock, x.stride, sum);
 }
 
-// Sums over both halves of a block times their factors, for vector group + g of outputs.
-template <class S, class Q, int R, int G>
-TANDEM_SIMD void SumHalves(const std::byte* w, int group, int g, typename S::I factors,
-                           const RowsView& x, size_t block, typename S::I (&sum)[R][G]) {
-  typename S::I one[R];
-  S::template DotHalves<R, Q::kMost>([at = w + (group + g) * S::kLanes * 4](int quad)
-                                         TANDEM_INLINE_LAMBDA { return Q::Load(at, quad); },
-                                     factors, x.q + block * kBlock, x.stride, one);
+// Sums over both halves of a block times their factors(g), for G vectors of outputs from `group`
+// on.
+template <class S, class Q, int R, int G, class Factors>
+TANDEM_SIMD void SumHalves(Factors factors, const std::byte* w, int group, const RowsView& x,
+                           size_t block, typename S::I (&sum)[R][G]) {
+  alignas(64) int8_t mixed[R][kBlock];
   TANDEM_UNROLL
-  for (int r = 0; r < R; ++r) sum[r][g] = one[r];
+  for (int r = 0; r < R; ++r) S::MixHalves(x.q + r * x.stride + block * kBlock, mixed[r]);
+  S::template DotHalves<R, G, Q::kMost>(
+      [w, group](int g, int quad)
+          TANDEM_INLINE_LAMBDA { return Q::Load(w + (group + g) * S::kLanes * 4, quad); },
+      factors, mixed, sum);
 }
 
-// A format says how the 32 inputs of a block contribute to the accumulators. `head` is what lies in
-// front of every 256 inputs, `w` the block, `group` a vector of outputs.
+// The numbers in front of every 256 inputs: 32 scales and, with kMinimum, 32 minima.
+template <class S, int G, bool kMinimum>
+struct Head {
+  static constexpr size_t kBytes = (kMinimum ? 4 : 2) * kPanel;
+  typename S::V scale[G];
+  typename S::V minimum[kMinimum ? G : 1];
+  [[gnu::always_inline]] inline void Load(const std::byte* from, int group) {
+    TANDEM_UNROLL
+    for (int g = 0; g < G; ++g) {
+      scale[g] = HalfAt<S>(from, group + g);
+      if constexpr (kMinimum) minimum[g] = HalfAt<S>(from + 2 * kPanel, group + g);
+    }
+  }
+};
+struct NoHead {
+  static constexpr size_t kBytes = 0;
+  [[gnu::always_inline]] inline void Load(const std::byte*, int) {}
+};
+
+// A format says how the 32 inputs of a block contribute to the accumulators of G vectors of outputs
+// from `group` on: `head` is what lies in front of every 256 inputs, `w` the block, g a vector.
 //   kAhead: how far ahead of a lone row's stream weights are fetched
 //   Sums: integer sums of products
 //   Scale: D of the contract, as far as it is the same for every row
@@ -96,10 +117,11 @@ TANDEM_SIMD void SumHalves(const std::byte* w, int group, int g, typename S::I f
 enum class MinimumOf { kNone, kBlock, kHalves };
 
 // Sixteen-bit scales (and minima) follow the quants of each block.
-template <class S, int kHigh, int kOffset, bool kHasMinimum>
+template <class S, int kBits, int kOffset, bool kHasMinimum>
 struct BlockScales {
-  using Q = Quants<S, 4, kHigh>;
-  static constexpr size_t kHead = 0;
+  using Q = Quants<S, kBits>;
+  template <int G>
+  using Front = NoHead;
   static constexpr size_t kBlockBytes = Q::kBytes + (kHasMinimum ? 4 : 2) * kPanel;
   static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = kHasMinimum ? MinimumOf::kBlock : MinimumOf::kNone;
@@ -113,26 +135,29 @@ struct BlockScales {
     if constexpr (kOffset == 0) return S::FromInt(sum);
     return S::Sub(S::FromInt(sum), S::Set1(static_cast<float>(kOffset * x.sum[index])));
   }
-  TANDEM_SIMD typename S::V Scale(const std::byte*, const std::byte* w, int group) {
-    return HalfAt<S>(w + Q::kBytes, group);
+  template <int G>
+  TANDEM_SIMD typename S::V Scale(NoHead, const std::byte* w, int group, int g) {
+    return HalfAt<S>(w + Q::kBytes, group + g);
   }
-  TANDEM_SIMD typename S::V Minimum(const std::byte*, const std::byte* w, int group) {
-    return HalfAt<S>(w + Q::kBytes + 2 * kPanel, group);
+  template <int G>
+  TANDEM_SIMD typename S::V Minimum(NoHead, const std::byte* w, int group, int g) {
+    return HalfAt<S>(w + Q::kBytes + 2 * kPanel, group + g);
   }
 };
 template <class S>
-using Q4_0 = BlockScales<S, 0, 8, false>;
+using Q4_0 = BlockScales<S, 4, 8, false>;
 template <class S>
-using Q4_1 = BlockScales<S, 0, 0, true>;
+using Q4_1 = BlockScales<S, 4, 0, true>;
 template <class S>
-using Q5_0 = BlockScales<S, 1, 16, false>;
+using Q5_0 = BlockScales<S, 5, 16, false>;
 template <class S>
-using Q5_1 = BlockScales<S, 1, 0, true>;
+using Q5_1 = BlockScales<S, 5, 0, true>;
 
 template <class S>
 struct Q8_0 {
   static constexpr size_t kBytes = 32 * kPanel;
-  static constexpr size_t kHead = 0;
+  template <int G>
+  using Front = NoHead;
   static constexpr size_t kBlockBytes = kBytes + 2 * kPanel;
   // The hardware alone keeps up with the denser traffic of bytes, and is only disturbed (measured).
   static constexpr size_t kAhead = 0;
@@ -146,16 +171,18 @@ struct Q8_0 {
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
   }
-  TANDEM_SIMD typename S::V Scale(const std::byte*, const std::byte* w, int group) {
-    return HalfAt<S>(w + kBytes, group);
+  template <int G>
+  TANDEM_SIMD typename S::V Scale(NoHead, const std::byte* w, int group, int g) {
+    return HalfAt<S>(w + kBytes, group + g);
   }
 };
 
 // A byte for each block and output: its factor of the scale and of the minimum in front.
-template <class S, int kHigh>
+template <class S, int kBits>
 struct ByteScales {
-  using Q = Quants<S, 4, kHigh>;
-  static constexpr size_t kHead = 4 * kPanel;
+  using Q = Quants<S, kBits>;
+  template <int G>
+  using Front = Head<S, G, true>;
   static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
   static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = MinimumOf::kBlock;
@@ -167,96 +194,106 @@ struct ByteScales {
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
   }
-  TANDEM_SIMD typename S::V Scale(const std::byte* head, const std::byte* w, int group) {
-    return S::Mul(HalfAt<S>(head, group), S::LoadUnsigned(w + Q::kBytes + group * S::kLanes));
+  template <int G>
+  TANDEM_SIMD typename S::V Scale(const Front<G>& head, const std::byte* w, int group, int g) {
+    return S::Mul(head.scale[g], S::LoadUnsigned(w + Q::kBytes + (group + g) * S::kLanes));
   }
-  TANDEM_SIMD typename S::V Minimum(const std::byte* head, const std::byte* w, int group) {
-    return S::Mul(HalfAt<S>(head + 2 * kPanel, group),
-                  S::LoadUnsigned(w + Q::kBytes + kPanel + group * S::kLanes));
+  template <int G>
+  TANDEM_SIMD typename S::V Minimum(const Front<G>& head, const std::byte* w, int group, int g) {
+    return S::Mul(head.minimum[g],
+                  S::LoadUnsigned(w + Q::kBytes + kPanel + (group + g) * S::kLanes));
   }
 };
 template <class S>
-using Q4_K = ByteScales<S, 0>;
+using Q4_K = ByteScales<S, 4>;
 template <class S>
-using Q5_K = ByteScales<S, 1>;
+using Q5_K = ByteScales<S, 5>;
 
-// Factors for halves of 16 inputs, which weight the integer sums. 2^kShift is what the quants are
-// offset by.
-template <class S, int kLow, int kHigh, int kShift>
+// Factors for halves of 16 inputs, which weight the integer sums. Quants are offset by half of
+// their range.
+template <class S, int kBits>
 struct HalfScales {
-  using Q = Quants<S, kLow, kHigh>;
-  static constexpr size_t kHead = 2 * kPanel;
+  using Q = Quants<S, kBits>;
+  template <int G>
+  using Front = Head<S, G, false>;
   static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
   static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = MinimumOf::kNone;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
                         typename S::I (&sum)[R][G]) {
+    const auto factors = [w, group](int g) TANDEM_INLINE_LAMBDA {
+      return S::LoadPairs(w + Q::kBytes + (group + g) * S::kLanes * 2);
+    };
+    SumHalves<S, Q, R, G>(factors, w, group, x, block, sum);
     TANDEM_UNROLL
     for (int g = 0; g < G; ++g) {
-      const typename S::I factors = S::LoadPairs(w + Q::kBytes + (group + g) * S::kLanes * 2);
-      SumHalves<S, Q, R, G>(w, group, g, factors, x, block, sum);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r)
         sum[r][g] = S::SubtractShifted(
-            sum[r][g], S::DotPairs(factors, x.half_sums[r * x.blocks + block]), kShift);
+            sum[r][g], S::DotPairs(factors(g), x.half_sums[r * x.blocks + block]), kBits - 1);
     }
   }
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
   }
-  TANDEM_SIMD typename S::V Scale(const std::byte* head, const std::byte*, int group) {
-    return HalfAt<S>(head, group);
+  template <int G>
+  TANDEM_SIMD typename S::V Scale(const Front<G>& head, const std::byte*, int, int g) {
+    return head.scale[g];
   }
 };
 template <class S>
-using Q3_K = HalfScales<S, 2, 1, 2>;
+using Q3_K = HalfScales<S, 3>;
 template <class S>
-using Q6_K = HalfScales<S, 4, 2, 5>;
+using Q6_K = HalfScales<S, 6>;
 
 // The same with factors for minima; both are nibbles of one byte.
 template <class S>
 struct Q2_K {
-  using Q = Quants<S, 2, 0>;
-  static constexpr size_t kHead = 4 * kPanel;
+  using Q = Quants<S, 2>;
+  template <int G>
+  using Front = Head<S, G, true>;
   static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
   static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = MinimumOf::kHalves;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
                         typename S::I (&sum)[R][G]) {
-    TANDEM_UNROLL
-    for (int g = 0; g < G; ++g)
-      SumHalves<S, Q, R, G>(w, group, g, Nibbles(w, group + g, 0), x, block, sum);
+    const auto factors = [w, group](int g) TANDEM_INLINE_LAMBDA {
+      return S::Bits(Pairs(w, group + g), 0, 0, 15);
+    };
+    SumHalves<S, Q, R, G>(factors, w, group, x, block, sum);
   }
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
   }
-  TANDEM_SIMD typename S::V Scale(const std::byte* head, const std::byte*, int group) {
-    return HalfAt<S>(head, group);
+  template <int G>
+  TANDEM_SIMD typename S::V Scale(const Front<G>& head, const std::byte*, int, int g) {
+    return head.scale[g];
   }
-  TANDEM_SIMD typename S::V Minimum(const std::byte* head, const std::byte*, int group) {
-    return HalfAt<S>(head + 2 * kPanel, group);
+  template <int G>
+  TANDEM_SIMD typename S::V Minimum(const Front<G>& head, const std::byte*, int, int g) {
+    return head.minimum[g];
   }
   TANDEM_SIMD typename S::I MinimumFactors(const std::byte* w, int group) {
-    return Nibbles(w, group, 4);
+    return S::Bits(Pairs(w, group), 4, 0, 15);
   }
 
  private:
-  TANDEM_SIMD typename S::I Nibbles(const std::byte* w, int group, int from) {
-    return S::Bits(S::LoadUnsignedPairs(w + Q::kBytes + group * S::kLanes * 2), from, 0, 15);
+  TANDEM_SIMD typename S::I Pairs(const std::byte* w, int group) {
+    return S::LoadUnsignedPairs(w + Q::kBytes + group * S::kLanes * 2);
   }
 };
 
 // One step: adds a block's products for G vectors of outputs, the first of which is `group`.
 template <class S, class Format, int R, int G>
-TANDEM_SIMD void AddBlock(const std::byte* head, const std::byte* w, int group, const RowsView& x,
-                          size_t block, typename S::V (&acc)[R][G]) {
+TANDEM_SIMD void AddBlock(const typename Format::template Front<G>& head, const std::byte* w,
+                          int group, const RowsView& x, size_t block, typename S::V (&acc)[R][G]) {
   typename S::I sum[R][G];
   Format::template Sums<R, G>(w, group, x, block, sum);
   TANDEM_UNROLL
   for (int g = 0; g < G; ++g) {
-    const typename S::V d = Format::Scale(head, w, group + g);
+    const typename S::V d = Format::template Scale<G>(head, w, group, g);
     TANDEM_UNROLL
     for (int r = 0; r < R; ++r) {
       const size_t index = r * x.blocks + block;
@@ -264,12 +301,12 @@ TANDEM_SIMD void AddBlock(const std::byte* head, const std::byte* w, int group, 
                          acc[r][g]);
     }
     if constexpr (Format::kMinimum == MinimumOf::kBlock) {
-      const typename S::V m = Format::Minimum(head, w, group + g);
+      const typename S::V m = Format::template Minimum<G>(head, w, group, g);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r)
         acc[r][g] = S::Fma(m, S::Set1(x.scaled_sum[r * x.blocks + block]), acc[r][g]);
     } else if constexpr (Format::kMinimum == MinimumOf::kHalves) {
-      const typename S::V m = Format::Minimum(head, w, group + g);
+      const typename S::V m = Format::template Minimum<G>(head, w, group, g);
       const typename S::I factors = Format::MinimumFactors(w, group + g);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -290,12 +327,12 @@ void QuantizedPanel(const std::byte* panel, size_t blocks, const RowsView& x, fl
   for (int group = 0; group < kGroups<S>; group += kG) {
     typename S::V acc[R][kG];
     Clear<S>(acc);
-    const std::byte* head = panel;
+    typename Format::template Front<kG> head;
     const std::byte* w = panel;
     for (size_t block = 0; block < blocks; ++block, w += Format::kBlockBytes) {
-      if (Format::kHead > 0 && block % 8 == 0) {
-        head = w;
-        w += Format::kHead;
+      if (head.kBytes > 0 && block % 8 == 0) {
+        head.Load(w, group);
+        w += head.kBytes;
       }
       if constexpr (R == 1)
         for (size_t line = 0; line < Format::kBlockBytes; line += 64)

@@ -6,21 +6,21 @@
 //   F32, F16, BF16  per input: 32 elements
 //   F8              per 128 inputs (fewer at the end): 32 float32 scales times 256, then per input
 //                   32 bytes (E4M3)
-//   quantised       per 32 inputs: the quants, then what the table says. Their low bits, then the
-//                   others, lie in as many arrays as there are bits: with n bits, input i is byte
-//                   i % 4 of array i / 4 % n, at bit n * (i / 4 / n).
+//   quantised       per 32 inputs: the quants, as many arrays as they have bits (quant_layout.h),
+//                   then what the table says. A quad is inputs 4i to 4i + 3 or, where halves of 16
+//                   have factors, inputs 2i, 2i + 1, 16 + 2i and 17 + 2i.
 //
-//   type  quant bits  after the quants of 32 inputs         in front of every 256 inputs
+//   type  bits        after the quants of 32 inputs         in front of every 256 inputs
 //   Q4_0  4           32 fp16 scales
 //   Q4_1  4           32 fp16 scales, 32 fp16 minima
-//   Q5_0  4 + 1       as Q4_0
-//   Q5_1  4 + 1       as Q4_1
+//   Q5_0  5           as Q4_0
+//   Q5_1  5           as Q4_1
 //   Q8_0  8           as Q4_0
 //   Q2_K  2           [o][half] c, m in low, high nibble    32 fp16 scales, 32 fp16 -minima
-//   Q3_K  2 + 1       [o][half] int8 c                      32 fp16 scales
+//   Q3_K  3           [o][half] int8 c                      32 fp16 scales
 //   Q4_K  4           32 bytes c, 32 bytes m                as Q2_K
-//   Q5_K  4 + 1       as Q4_K                               as Q2_K
-//   Q6_K  4 + 2       as Q3_K                               as Q3_K
+//   Q5_K  5           as Q4_K                               as Q2_K
+//   Q6_K  6           as Q3_K                               as Q3_K
 //
 // c and m are the factors of a group's scale and minimum (quant_blocks.h); halves are 16 inputs.
 // That is the file's size, but for 8 instead of 6 bits a factor in Q3_K, Q4_K and Q5_K (4 bytes
@@ -51,7 +51,7 @@ struct PackSource {
 };
 
 // Part of the name of a packed file: changes whenever the layout above or the file's does.
-inline constexpr int kPackVersion = 3;
+inline constexpr int kPackVersion = 4;
 
 // A matrix of a packed image. Panel p starts at image + offset + p * panel_stride; matrices that
 // are used together interleave their panels, hence a stride of its own. Not owned.

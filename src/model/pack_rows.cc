@@ -1,11 +1,13 @@
 #include "model/pack_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
 #include "model/pack.h"
 #include "model/quant_blocks.h"
+#include "model/quant_layout.h"
 
 namespace tandem::model {
 namespace {
@@ -20,19 +22,39 @@ void PackElements(const PanelRows& rows, size_t inputs, size_t width, std::byte*
   }
 }
 
-// `bits` bits, from bit `from` up, of 32 quants of output o. The quad of inputs 4q to 4q + 3 goes
-// to array q % bits, at bit bits * (q / bits) of its bytes.
-void PutBits(const uint8_t* quants, size_t from, size_t bits, size_t o, std::byte* out) {
-  const uint32_t mask = ((1U << bits) - 1) * 0x01010101U;
-  for (size_t quad = 0; quad < 8; ++quad) {
+constexpr auto kLayouts = std::to_array<QuantLayout>({{},
+                                                      {},
+                                                      QuantLayoutOf(2),
+                                                      QuantLayoutOf(3),
+                                                      QuantLayoutOf(4),
+                                                      QuantLayoutOf(5),
+                                                      QuantLayoutOf(6),
+                                                      {},
+                                                      QuantLayoutOf(8)});
+
+// Quants of `bits` bits of output o: eight quads, in the order of K.
+void PutQuants(const uint8_t* quants, size_t bits, size_t o, std::byte* out) {
+  for (const QuantParts& parts : kLayouts[bits]) {
     uint32_t four;
-    uint32_t there;
-    std::byte* to = out + quad % bits * kArray + 4 * o;
-    std::memcpy(&four, quants + 4 * quad, 4);
-    std::memcpy(&there, to, 4);
-    there |= (four >> from & mask) << (bits * (quad / bits));
-    std::memcpy(to, &there, 4);
+    std::memcpy(&four, quants, 4);
+    quants += 4;
+    for (int i = 0; i < parts.count; ++i) {
+      const QuantPart& part = parts.part[i];
+      const uint32_t mask = ((1U << part.count) - 1) * 0x01010101U;
+      std::byte* to = out + static_cast<size_t>(part.array) * kArray + 4 * o;
+      uint32_t there;
+      std::memcpy(&there, to, 4);
+      there |= (four >> part.to & mask) << part.at;
+      std::memcpy(to, &there, 4);
+    }
   }
+}
+
+// Quads of two inputs of a block's first half and two of its second.
+std::array<uint8_t, kBlock> MixHalves(const uint8_t* quants) {
+  std::array<uint8_t, kBlock> mixed;
+  for (size_t i = 0; i < kBlock; ++i) mixed[i] = quants[i / 4 * 2 + i % 2 + i % 4 / 2 * 16];
+  return mixed;
 }
 
 void Put16(uint16_t value, std::byte* out) { std::memcpy(out, &value, 2); }
@@ -41,33 +63,32 @@ void Put16(uint16_t value, std::byte* out) { std::memcpy(out, &value, 2); }
 enum class Tail { kScale, kScaleAndMinimum, kBytePairs, kScaleBytes, kNibblePairs };
 
 struct Layout {
-  size_t low_bits;
-  size_t high_bits;
+  size_t bits;
   Tail tail;
 };
 
 Layout LayoutOf(TensorType type) {
   switch (type) {
     case TensorType::kQ4_0:
-      return {4, 0, Tail::kScale};
+      return {4, Tail::kScale};
     case TensorType::kQ4_1:
-      return {4, 0, Tail::kScaleAndMinimum};
+      return {4, Tail::kScaleAndMinimum};
     case TensorType::kQ5_0:
-      return {4, 1, Tail::kScale};
+      return {5, Tail::kScale};
     case TensorType::kQ5_1:
-      return {4, 1, Tail::kScaleAndMinimum};
+      return {5, Tail::kScaleAndMinimum};
     case TensorType::kQ8_0:
-      return {8, 0, Tail::kScale};
+      return {8, Tail::kScale};
     case TensorType::kQ2_K:
-      return {2, 0, Tail::kNibblePairs};
+      return {2, Tail::kNibblePairs};
     case TensorType::kQ3_K:
-      return {2, 1, Tail::kBytePairs};
+      return {3, Tail::kBytePairs};
     case TensorType::kQ4_K:
-      return {4, 0, Tail::kScaleBytes};
+      return {4, Tail::kScaleBytes};
     case TensorType::kQ5_K:
-      return {4, 1, Tail::kScaleBytes};
+      return {5, Tail::kScaleBytes};
     case TensorType::kQ6_K:
-      return {4, 2, Tail::kBytePairs};
+      return {6, Tail::kBytePairs};
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
@@ -113,6 +134,7 @@ void PackQuants(TensorType type, const PanelRows& rows, size_t inputs, std::byte
   const TensorTypeInfo& info = InfoOf(type);
   const Layout layout = LayoutOf(type);
   const bool group_minima = TraitsOf(type).group_minima;
+  const bool mix = TraitsOf(type).group < kBlock;
   const auto parts = static_cast<size_t>(info.block_elements) / kBlock;
   const size_t blocks = inputs / static_cast<size_t>(info.block_elements);
   QuantBlock block;
@@ -125,10 +147,11 @@ void PackQuants(TensorType type, const PanelRows& rows, size_t inputs, std::byte
       if (parts > 1) to += PutHead(block, group_minima, o, to);
       for (size_t part = 0; part < parts; ++part) {
         const uint8_t* quants = block.quants + part * kBlock;
-        PutBits(quants, 0, layout.low_bits, o, to);
-        to += layout.low_bits * kArray;
-        if (layout.high_bits > 0) PutBits(quants, layout.low_bits, layout.high_bits, o, to);
-        to += layout.high_bits * kArray;
+        if (mix)
+          PutQuants(MixHalves(quants).data(), layout.bits, o, to);
+        else
+          PutQuants(quants, layout.bits, o, to);
+        to += layout.bits * kArray;
         to += PutTail(block, layout.tail, part, o, to);
       }
     }

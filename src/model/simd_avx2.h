@@ -106,54 +106,17 @@ struct Avx2 {
     return _mm256_sub_epi32(a, _mm256_slli_epi32(b, shift));
   }
 
-  // Pair sums are added in int16 as long as they fit, all of a block's for nibbles, and widened
-  // after that. Quads q and q + 4 may share bytes, so they follow each other.
   template <int R, int G, int kMost, class Load>
   TANDEM_SIMD void DotQuants(Load quants, const int8_t* x, size_t stride, I (&out)[R][G]) {
-    constexpr int kRun = QuadsInInt16(kMost, 8);
-    I run[R][G];
-    TANDEM_UNROLL
-    for (int step = 0; step < 8; ++step) {
-      const int quad = step / 2 + step % 2 * 4;
-      I w[G];
-      TANDEM_UNROLL
-      for (int g = 0; g < G; ++g) w[g] = quants(g, quad);
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const I four = Broadcast4(x + r * stride + quad * 4);
-        TANDEM_UNROLL
-        for (int g = 0; g < G; ++g) {
-          const I pairs = _mm256_maddubs_epi16(w[g], four);
-          run[r][g] = step % kRun == 0 ? pairs : _mm256_add_epi16(run[r][g], pairs);
-          if constexpr (R > 1) InOrder(run[r][g]);
-          if (step % kRun != kRun - 1) continue;
-          const I wide = _mm256_madd_epi16(run[r][g], _mm256_set1_epi16(1));
-          out[r][g] = step < kRun ? wide : _mm256_add_epi32(out[r][g], wide);
-        }
-      }
-    }
+    const auto ones = [](int) TANDEM_INLINE_LAMBDA { return _mm256_set1_epi16(1); };
+    DotWidened<R, G, kMost>(quants, ones, x, stride, out);
   }
-
-  // The widening multiply applies the factors.
-  template <int R, int kMost, class Load>
-  TANDEM_SIMD void DotHalves(Load quants, I factors, const int8_t* x, size_t stride, I (&out)[R]) {
-    constexpr int kRun = QuadsInInt16(kMost, 4);
-    const I both[2] = {_mm256_blend_epi16(factors, _mm256_slli_epi32(factors, 16), 0xAA),
-                       _mm256_blend_epi16(factors, _mm256_srli_epi32(factors, 16), 0x55)};
-    I run[R];
-    TANDEM_UNROLL
-    for (int quad = 0; quad < 8; ++quad) {
-      const I w = quants(quad);
-      TANDEM_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const I pairs = _mm256_maddubs_epi16(w, Broadcast4(x + r * stride + quad * 4));
-        run[r] = quad % kRun == 0 ? pairs : _mm256_add_epi16(run[r], pairs);
-        if constexpr (R > 1) InOrder(run[r]);
-        if (quad % kRun != kRun - 1) continue;
-        const I wide = _mm256_madd_epi16(run[r], both[quad / 4]);
-        out[r] = quad < kRun ? wide : _mm256_add_epi32(out[r], wide);
-      }
-    }
+  TANDEM_SIMD void MixHalves(const int8_t* x, int8_t* mixed) { Mix(x, mixed); }
+  // A pair sum belongs to one half: the widening multiply applies its factor.
+  template <int R, int G, int kMost, class Load, class Factors>
+  TANDEM_SIMD void DotHalves(Load quants, Factors factors, const int8_t (&mixed)[R][32],
+                             I (&out)[R][G]) {
+    DotWidened<R, G, kMost>(quants, factors, mixed[0], sizeof(mixed[0]), out);
   }
 
   // |w| as the unsigned operand, x with w's sign as the other: a pair is at most 2 * 128 * 127.
@@ -201,6 +164,44 @@ struct Avx2 {
     std::memcpy(&four, p, 4);
     return _mm256_set1_epi32(four);
   }
+  // Pair sums are added in int16 as long as they fit, all of a block's for nibbles, and widened
+  // after that. Quads q and q + 4 may share bytes, so they follow each other.
+  template <int R, int G, int kMost, class Load, class Widen>
+  TANDEM_SIMD void DotWidened(Load quants, Widen multiplier, const int8_t* x, size_t stride,
+                              I (&out)[R][G]) {
+    constexpr int kRun = QuadsInInt16(kMost);
+    constexpr int kTogether =
+        kRun == 2 && R > 1 ? 2 : 1;  // quads a row takes at once: no sums in between
+    I run[R][G];
+    TANDEM_UNROLL
+    for (int step = 0; step < 8; step += kTogether) {
+      I w[kTogether][G];
+      TANDEM_UNROLL
+      for (int t = 0; t < kTogether; ++t) {
+        TANDEM_UNROLL
+        for (int g = 0; g < G; ++g) w[t][g] = quants(g, QuadAt(step + t));
+      }
+      const bool first = step % kRun == 0;
+      const bool last = step % kRun == kRun - kTogether;
+      TANDEM_UNROLL
+      for (int r = 0; r < R; ++r) {
+        TANDEM_UNROLL
+        for (int g = 0; g < G; ++g) {
+          TANDEM_UNROLL
+          for (int t = 0; t < kTogether; ++t) {
+            const I four = Broadcast4(x + r * stride + QuadAt(step + t) * 4);
+            const I pairs = _mm256_maddubs_epi16(w[t][g], four);
+            run[r][g] = first && t == 0 ? pairs : _mm256_add_epi16(run[r][g], pairs);
+          }
+          if constexpr (R > 1) InOrder(run[r][g]);
+          if (!last) continue;
+          const I wide = _mm256_madd_epi16(run[r][g], multiplier(g));
+          out[r][g] = step < kRun ? wide : _mm256_add_epi32(out[r][g], wide);
+        }
+      }
+    }
+  }
+  TANDEM_SIMD constexpr int QuadAt(int step) { return step / 2 + step % 2 * 4; }
   // Keeps the compiler from regrouping sums row by row, which would leave the multiplier waiting at
   // the end of each row: with the rows in turn, as written, tiles are 12 to 15 % faster.
   TANDEM_SIMD void InOrder(I& sum) { asm volatile("" : "+x"(sum)); }

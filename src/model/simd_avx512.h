@@ -125,20 +125,29 @@ struct Avx512 {
     }
   }
 
-  template <int R, int kMost, class Load>
-  TANDEM_SIMD void DotHalves(Load quants, I factors, const int8_t* x, size_t stride, I (&out)[R]) {
-    const I first = _mm512_srai_epi32(_mm512_slli_epi32(factors, 16), 16);
-    const I second = _mm512_srai_epi32(factors, 16);
-    I half[R];
+  TANDEM_SIMD void MixHalves(const int8_t* x, int8_t* mixed) { Mix(x, mixed); }
+  // A pair sum belongs to one half: the widening multiply applies its factor.
+  template <int R, int G, int kMost, class Load, class Factors>
+  TANDEM_SIMD void DotHalves(Load quants, Factors factors, const int8_t (&mixed)[R][32],
+                             I (&out)[R][G]) {
+    constexpr int kRun = QuadsInInt16(kMost);
+    I run[R][G];
     TANDEM_UNROLL
     for (int quad = 0; quad < 8; ++quad) {
-      const I w = quants(quad);
+      I w[G];
+      TANDEM_UNROLL
+      for (int g = 0; g < G; ++g) w[g] = quants(g, quad);
       TANDEM_UNROLL
       for (int r = 0; r < R; ++r) {
-        const I before = quad % 4 == 0 ? _mm512_setzero_si512() : half[r];
-        half[r] = _mm512_dpbusd_epi32(before, w, Broadcast4(x + r * stride + quad * 4));
-        if (quad == 3) out[r] = _mm512_mullo_epi32(half[r], first);
-        if (quad == 7) out[r] = _mm512_add_epi32(out[r], _mm512_mullo_epi32(half[r], second));
+        const I four = Broadcast4(mixed[r] + quad * 4);
+        TANDEM_UNROLL
+        for (int g = 0; g < G; ++g) {
+          const I pairs = _mm512_maddubs_epi16(w[g], four);
+          run[r][g] = quad % kRun == 0 ? pairs : _mm512_add_epi16(run[r][g], pairs);
+          if (quad % kRun != kRun - 1) continue;
+          const I before = quad < kRun ? _mm512_setzero_si512() : out[r][g];
+          out[r][g] = _mm512_dpwssd_epi32(before, run[r][g], factors(g));
+        }
       }
     }
   }

@@ -12,10 +12,10 @@ namespace tandem::model {
 inline constexpr float kRound = 12582912.0F;
 
 // Four quants up to `most` times int8 (127 at the most) are two sums of a pair in int16: how many
-// of these add up before they must be widened, of at most `quads`.
-constexpr int QuadsInInt16(int most, int quads) {
+// of a block's eight quads add up before these must be widened.
+constexpr int QuadsInInt16(int most) {
   const int run = 32767 / (2 * most * 127);
-  return run >= quads ? quads : (run >= 4 ? 4 : 2);
+  return run >= 8 ? 8 : (run >= 4 ? 4 : 2);
 }
 
 }  // namespace tandem::model

@@ -192,18 +192,27 @@ struct Plain {
       }
     }
   }
-  // The same for 16 outputs, quants(quad), with both halves' sums weighted by the halves of
-  // `factors`.
-  template <int R, int kMost, class Load>
-  TANDEM_SIMD void DotHalves(Load quants, I factors, const int8_t* x, size_t stride, I (&out)[R]) {
-    for (int r = 0; r < R; ++r) {
-      I half[2] = {I{}, I{}};
-      for (int quad = 0; quad < 8; ++quad)
-        AddFour(quants(quad), x + r * stride + 4 * quad, half[quad / 4]);
-      out[r] = EachInt([&](int i) {
-        return LowHalf(factors.lane[i]) * half[0].lane[i] +
-               HighHalf(factors.lane[i]) * half[1].lane[i];
-      });
+  // Inputs 2i and 2i + 1 of the first half of a block, then those of the second: the quads that
+  // DotHalves takes.
+  TANDEM_SIMD void MixHalves(const int8_t* x, int8_t* mixed) {
+    for (int i = 0; i < 32; ++i) mixed[i] = x[i / 4 * 2 + i % 2 + (i % 4 / 2) * 16];
+  }
+  // The same as DotQuants for mixed rows, both halves' sums weighted by those of factors(g).
+  template <int R, int G, int kMost, class Load, class Factors>
+  TANDEM_SIMD void DotHalves(Load quants, Factors factors, const int8_t (&mixed)[R][32],
+                             I (&out)[R][G]) {
+    for (int g = 0; g < G; ++g) {
+      const I both = factors(g);
+      for (int r = 0; r < R; ++r) out[r][g] = I{};
+      for (int quad = 0; quad < 8; ++quad) {
+        const I w = quants(g, quad);
+        for (int r = 0; r < R; ++r)
+          for (int j = 0; j < 4; ++j)
+            for (int i = 0; i < 16; ++i) {
+              const int32_t factor = j < 2 ? LowHalf(both.lane[i]) : HighHalf(both.lane[i]);
+              out[r][g].lane[i] += (w.lane[i] >> (8 * j) & 0xFF) * mixed[r][quad * 4 + j] * factor;
+            }
+      }
     }
   }
   // Signed bytes. `w` points at the first of these outputs in the block of a packed panel; `sums`

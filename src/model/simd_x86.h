@@ -22,6 +22,16 @@ TANDEM_SIMD void StoreBytesAndSums(int8_t* q, __m256i bytes, int32_t (&sums)[2])
   sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(sum, 1));
 }
 
+// See MixHalves in simd_plain.h.
+TANDEM_SIMD void Mix(const int8_t* x, int8_t* mixed) {
+  const auto* from = reinterpret_cast<const __m128i*>(x);
+  auto* to = reinterpret_cast<__m128i*>(mixed);
+  const __m128i first = _mm_loadu_si128(from);
+  const __m128i second = _mm_loadu_si128(from + 1);
+  _mm_store_si128(to, _mm_unpacklo_epi16(first, second));
+  _mm_store_si128(to + 1, _mm_unpackhi_epi16(first, second));
+}
+
 }  // namespace tandem::model
 
 #endif  // TANDEM_MODEL_SIMD_X86_H_
