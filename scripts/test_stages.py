@@ -19,7 +19,7 @@ BINARY_TIMEOUT = 600
 E2E_TIMEOUT = 1500
 # Every test binary runs under ASan and UBSan, those with threads or loops of their own under TSan. Left out: what takes minutes there and touches
 # no memory that other tests do not.
-TSAN_MODULES = ["rt", "net", "xfer", "engine", "cluster", "router"]
+TSAN_MODULES = ["rt", "net", "hub", "xfer", "engine", "cluster", "router"]
 SLOW_UNDER_SANITIZERS = {
     "model_test": "-GreedyGolden.*:ForwardTest.SameBitsForAnyBatchAndOrder:ForwardTest.SameBitsForEveryTypeLevelThreadCountAndChunk",
 }

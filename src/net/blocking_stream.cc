@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -120,6 +121,8 @@ struct BlockingStream::Impl {
   }
 
   Status StartTls(const std::string& host, Duration timeout) {
+    // OpenSSL writes without a way to suppress it; rt's runtimes ignore it as well.
+    std::signal(SIGPIPE, SIG_IGN);
     TRY_ASSIGN(context, MakeContext());
     session.reset(SSL_new(context.get()));
     if (!session || SSL_set_fd(session.get(), socket.fd()) != 1 ||
