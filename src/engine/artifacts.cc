@@ -172,9 +172,8 @@ Status CompareVocabulary(const std::string& folder, size_t tokens) {
   TRY_ASSIGN(const int64_t rows, RowsOfConfig(folder));
   if (rows > 0 && static_cast<int64_t>(tokens) > rows)
     LOG_WARN(
-        "{}: the tokenizer has {} tokens, but the model has rows for {}; texts that hold one of "
-        "the "
-        "others are refused",
+        "{}: the tokenizer has {} tokens, but the model has rows for {}; a text that holds one of "
+        "the others is refused",
         folder, tokens, rows);
   return {};
 }
