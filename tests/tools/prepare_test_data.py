@@ -4,6 +4,7 @@
   CACHE/models/tiny-TYPE.gguf                      random models of every tensor type
   CACHE/models/families/NAME/                      a random model of every family, and logits recorded on them
   CACHE/models/SmolLM2-135M-Instruct.Q4_1.gguf     the demo model (downloaded)
+  CACHE/models/gemma-3-270m-q4_k_m.gguf            a second real model (downloaded)
   CACHE/text/...                                   its tokenizer and recorded token ids
   CACHE/templates/*.jinja                          real chat templates (downloaded)
 
@@ -57,6 +58,8 @@ def main():
     cache = os.environ.get("TANDEM_TEST_CACHE") or os.path.expanduser("~/.cache/tandem")
     environment_of_setup(cache)
     make_models(cache)
+    import fetch_gemma
+    fetch_gemma.main(os.path.join(cache, "models"))
     # Also fetches the demo model if it is not there.
     subprocess.run([sys.executable, os.path.join(TOOLS, "prepare_tokenizers.py")], check=True)
     subprocess.run([sys.executable, os.path.join(TOOLS, "fetch_templates.py")], check=True)
