@@ -51,6 +51,10 @@ void DequantizeRow(TensorType type, const std::byte* row, std::span<float> value
     case TensorType::kBF16:
       for (size_t i = 0; i < values.size(); ++i) values[i] = Bfloat16ToFloat(Load16(row + 2 * i));
       return;
+    case TensorType::kF8_E4M3:
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = Fp8ToFloat(static_cast<uint8_t>(row[i]));
+      return;
     default:
       return DequantizeBlocks(type, row, values);
   }

@@ -85,6 +85,41 @@ TEST(Families, EveryModelEqualsTheReference) {
   }
 }
 
+// The same weights as GGUF, which names, orders and describes them otherwise.
+TEST(Families, GgufFormsEqualTheReference) {
+  std::set<std::string> names;
+  SerialTeam team;
+  for (const GoldenCase& golden : Cases()) {
+    const std::string name = golden.Word("model") + ".gguf";
+    if (!std::ifstream(FamilyFolder(name))) continue;
+    SCOPED_TRACE(name);
+    const auto model = LoadFamily(name, "", team);
+    ASSERT_NE(model, nullptr);
+    EXPECT_LE(Compare(golden, *model, team), kBound);
+    names.insert(name);
+  }
+  EXPECT_EQ(names.size(), 18U);
+}
+
+// Weights of eight bits with scales for blocks or channels, and the same numbers in float32.
+TEST(Families, Fp8EqualsItsTwin) {
+  SerialTeam team;
+  const std::vector<TokenId> ids = {5, 17, 260, 33, 101, 7, 7, 288, 0, 64, 12, 200};
+  for (const std::string name : {"fp8-llama-block", "fp8-llama-channel", "fp8-deepseek-block"}) {
+    SCOPED_TRACE(name);
+    const auto run = [&](const std::string& folder) {
+      const auto model = LoadFamily(folder, "", team);
+      if (model == nullptr) return std::vector<float>();
+      const auto count = static_cast<int64_t>(ids.size());
+      return TestSequence(*model, team, count, 64).Append(ids, count);
+    };
+    const std::vector<float> found = run(name);
+    const std::vector<float> twin = run(name + "-twin");
+    EXPECT_LE(LargestDifference(found, {twin.begin(), twin.end()}), 1e-4);
+    EXPECT_GT(*std::ranges::max_element(found), 0.5F);
+  }
+}
+
 TEST(Families, SameBitsOnEveryPath) {
   std::map<std::string, std::vector<TokenId>> longest;
   for (const GoldenCase& golden : Cases()) {

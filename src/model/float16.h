@@ -52,6 +52,12 @@ inline float Bfloat16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
+// E4M3 of "OCP 8-bit Floating Point Specification (OFP8)", but NaN, which becomes 480. Its bits are
+// those of a half with fewer of them, 2^8 times as small.
+inline float Fp8ToFloat(uint8_t bits) {
+  return 256.0F * HalfToFloat(static_cast<uint16_t>((bits & 0x80) << 8 | (bits & 0x7F) << 7));
+}
+
 }  // namespace tandem::model
 
 #endif  // TANDEM_MODEL_FLOAT16_H_

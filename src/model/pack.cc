@@ -13,45 +13,63 @@ namespace {
 
 constexpr size_t kSuperBlock = 256;
 
+// The tensor's row of an output; -1: zeros.
+int64_t RowOf(const PackSource& source, size_t output) {
+  if (output >= source.outputs) return -1;
+  return source.rows.empty() ? source.first_row + static_cast<int64_t>(output)
+                             : source.rows[output];
+}
+
 PanelRows RowsOf(const PackSource& source, size_t p) {
   const Tensor& tensor = *source.tensor;
   const size_t row_bytes = RowBytes(tensor.type, tensor.Inputs());
   PanelRows result{};
   for (size_t o = 0; o < kPanel; ++o) {
-    const size_t output = p * kPanel + o;
-    if (output >= source.outputs) continue;
-    const int64_t row =
-        source.rows.empty() ? source.first_row + static_cast<int64_t>(output) : source.rows[output];
+    const int64_t row = RowOf(source, p * kPanel + o);
     if (row >= 0) result.row[o] = tensor.bytes.data() + static_cast<size_t>(row) * row_bytes;
   }
   return result;
 }
 
+// A row of the tensor as float32.
+void Widen(const PackSource& source, size_t row, std::vector<float>& values) {
+  const Tensor& tensor = *source.tensor;
+  values.resize(static_cast<size_t>(tensor.Inputs()));
+  DequantizeRow(tensor.type, tensor.bytes.data() + row * RowBytes(tensor.type, tensor.Inputs()),
+                values);
+  if (source.scales == nullptr) return;
+  for (size_t k = 0; k < values.size(); ++k) values[k] *= source.scales->At(row, k / kFp8Block);
+}
+
 // Columns become outputs: each row is widened whole for the few that a panel takes of it, which
 // only small matrices go through.
 void PackTransposed(const PackSource& source, size_t p, std::byte* out) {
-  const Tensor& tensor = *source.tensor;
-  const size_t row_bytes = RowBytes(tensor.type, tensor.Inputs());
-  std::vector<float> values(static_cast<size_t>(tensor.Inputs()));
+  std::vector<float> values;
   const size_t first = p * kPanel;
   const size_t count = std::min<size_t>(kPanel, source.outputs - first);
   for (size_t k = 0; k < source.transposed_rows; ++k) {
-    const size_t row = static_cast<size_t>(source.first_row) + k;
-    DequantizeRow(tensor.type, tensor.bytes.data() + row * row_bytes, values);
+    Widen(source, static_cast<size_t>(source.first_row) + k, values);
     std::memcpy(out + k * kPanel * sizeof(float), values.data() + first, count * sizeof(float));
   }
 }
 
 // Rows of any type as float32.
 void PackWidened(const PackSource& source, size_t p, std::byte* out) {
-  const PanelRows rows = RowsOf(source, p);
-  std::vector<float> values(static_cast<size_t>(source.tensor->Inputs()));
+  std::vector<float> values;
   for (size_t o = 0; o < kPanel; ++o) {
-    if (rows.row[o] == nullptr) continue;
-    DequantizeRow(source.tensor->type, rows.row[o], values);
+    const int64_t row = RowOf(source, p * kPanel + o);
+    if (row < 0) continue;
+    Widen(source, static_cast<size_t>(row), values);
     for (size_t k = 0; k < values.size(); ++k)
       std::memcpy(out + (k * kPanel + o) * sizeof(float), &values[k], sizeof(float));
   }
+}
+
+void PackFp8(const PackSource& source, size_t p, std::byte* out) {
+  const auto scale = [&](size_t o, size_t block) {
+    return source.scales->At(static_cast<size_t>(RowOf(source, p * kPanel + o)), block);
+  };
+  PackFp8Panel(RowsOf(source, p), source.inputs, scale, out);
 }
 
 }  // namespace
@@ -64,6 +82,8 @@ WeightFormat FormatOf(TensorType type) {
       return WeightFormat::kF16;
     case TensorType::kBF16:
       return WeightFormat::kBF16;
+    case TensorType::kF8_E4M3:
+      return WeightFormat::kF8;
     case TensorType::kQ4_0:
       return WeightFormat::kQ4_0;
     case TensorType::kQ4_1:
@@ -141,6 +161,8 @@ void PackPanel(const PackSource& source, size_t p, std::byte* out) {
     PackTransposed(source, p, out);
   else if (!as_it_is)
     PackWidened(source, p, out);
+  else if (source.scales != nullptr)
+    PackFp8(source, p, out);
   else
     PackRows(type, RowsOf(source, p), inputs, out);
 }

@@ -30,12 +30,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/ops.h"
 #include "model/tensor.h"
 
 namespace tandem::model {
+
+// What the values of an FP8 tensor are multiplied by: one number for each `rows` rows and 128
+// inputs (DeepSeek-V3's blocks), or for each row (compressed-tensors' channels).
+struct Fp8Scales {
+  std::vector<float> values;  // [groups of rows][columns]
+  size_t rows = 1;
+  size_t columns = 1;
+  float At(size_t row, size_t block) const {
+    return values[row / rows * columns + (columns == 1 ? 0 : block)];
+  }
+};
 
 // Where the rows of a packed matrix come from, in the order of its outputs.
 struct PackSource {
@@ -48,6 +60,7 @@ struct PackSource {
   // If not 0: outputs are the tensor's columns, inputs so many of its rows from first_row on, and
   // the format is kF32.
   size_t transposed_rows = 0;
+  std::shared_ptr<const Fp8Scales> scales = nullptr;  // of an FP8 tensor
 };
 
 // Part of the name of a packed file: changes whenever the layout above or the file's does.

@@ -92,6 +92,7 @@ Layout LayoutOf(TensorType type) {
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
+    case TensorType::kF8_E4M3:
       break;
   }
   CHECK(false);

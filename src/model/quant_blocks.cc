@@ -123,6 +123,7 @@ QuantTraits TraitsOf(TensorType type) {
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
+    case TensorType::kF8_E4M3:
       break;
   }
   CHECK(false);
@@ -166,6 +167,7 @@ void ReadQuantBlock(TensorType type, const std::byte* bytes, QuantBlock& block) 
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
+    case TensorType::kF8_E4M3:
       break;
   }
   CHECK(false);

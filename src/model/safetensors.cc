@@ -18,6 +18,7 @@ std::optional<TensorType> TypeOf(std::string_view name) {
   if (name == "F32") return TensorType::kF32;
   if (name == "F16") return TensorType::kF16;
   if (name == "BF16") return TensorType::kBF16;
+  if (name == "F8_E4M3") return TensorType::kF8_E4M3;
   return std::nullopt;
 }
 

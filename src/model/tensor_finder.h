@@ -35,8 +35,10 @@ class TensorFinder {
   explicit TensorFinder(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
   bool Has(const std::string& name) const { return checkpoint_.Find(name) != nullptr; }
-  // A matrix of this shape, or an error.
-  Result<const Tensor*> Matrix(const std::string& name, int64_t inputs, int64_t rows);
+  // A tensor of this shape, or an error.
+  Result<const Tensor*> Find(const std::string& name, int64_t inputs, int64_t rows);
+  // Its rows to pack, with the scales of an FP8 tensor.
+  Result<PackSource> Matrix(const std::string& name, int64_t inputs, int64_t rows);
   // A vector of this many values.
   Result<std::vector<float>> Vector(const std::string& name, int64_t values);
   // Padded with zeros; empty where the checkpoint has no such tensor.
@@ -48,6 +50,9 @@ class TensorFinder {
   Status RefuseOthers() const { return checkpoint_.RefuseOthers(used_); }
 
  private:
+  Result<std::shared_ptr<const Fp8Scales>> Scales(const std::string& name, int64_t inputs,
+                                                  int64_t rows);
+
   const Checkpoint& checkpoint_;
   std::unordered_set<const Tensor*> used_;
 };

@@ -23,6 +23,8 @@ constexpr std::array<TensorTypeInfo, 13> kSupported = {{
     {TensorType::kQ6_K, "Q6_K", 256, 210},
 }};
 
+constexpr TensorTypeInfo kFp8 = {TensorType::kF8_E4M3, "F8_E4M3", 1, 1};
+
 struct KnownName {
   uint32_t id;
   std::string_view name;
@@ -45,6 +47,7 @@ const TensorTypeInfo* FindTensorType(uint32_t id) {
 }
 
 const TensorTypeInfo& InfoOf(TensorType type) {
+  if (type == TensorType::kF8_E4M3) return kFp8;
   const TensorTypeInfo* info = FindTensorType(static_cast<uint32_t>(type));
   CHECK(info != nullptr);
   return *info;

@@ -25,6 +25,8 @@ enum class TensorType : uint32_t {
   kQ5_K = 13,
   kQ6_K = 14,
   kBF16 = 30,
+  // Of safetensors only, outside of the numbers that GGUF can hold.
+  kF8_E4M3 = 0xFFFFFFFF,
 };
 
 struct TensorTypeInfo {
@@ -34,7 +36,7 @@ struct TensorTypeInfo {
   int block_bytes;
 };
 
-// Null when this build cannot compute with the type.
+// Of a GGUF file; null when this build cannot compute with the type.
 const TensorTypeInfo* FindTensorType(uint32_t id);
 // For types that came out of a parsed file, which are always known.
 const TensorTypeInfo& InfoOf(TensorType type);

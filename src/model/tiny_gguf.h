@@ -58,6 +58,8 @@ class RandomBytes {
       case TensorType::kF32:
         out.append(reinterpret_cast<const char*>(&value), 4);
         return;
+      case TensorType::kF8_E4M3:
+        CHECK(false);  // no type of GGUF
       case TensorType::kF16:
         PutHalf(value, out);
         return;

@@ -49,16 +49,14 @@ class Planner {
   PackPlan plan_;
 };
 
-// `rows` rows from `first` on.
-PackSource SomeRows(const Tensor& tensor, int64_t first, int64_t rows) {
-  PackSource source = WholeTensor(tensor);
+// `rows` rows of the tensor from `first` on.
+PackSource SomeRows(PackSource source, int64_t first, int64_t rows) {
   source.first_row = first;
   source.outputs = static_cast<size_t>(rows);
   return source;
 }
 
-PackSource HeadRows(const Tensor& tensor, const HeadMap& map) {
-  PackSource source = WholeTensor(tensor);
+PackSource HeadRows(PackSource source, const HeadMap& map) {
   source.outputs = map.heads * map.padded;
   source.first_row = map.first;
   const bool as_they_are =
@@ -86,12 +84,12 @@ class Layout {
       TRY(Layer(config_.layers[i], weights.layers[i]));
     }
     TRY_ASSIGN(weights.final_norm, ResidualNorm("output_norm"));
-    TRY_ASSIGN(weights.embedding, find_.Matrix("token_embd.weight", width_, config_.vocab));
-    const Tensor* head = weights.embedding;
+    TRY_ASSIGN(weights.embedding, find_.Find("token_embd.weight", width_, config_.vocab));
+    PackSource head = WholeTensor(*weights.embedding);
     if (!config_.tied_head && find_.Has("output.weight")) {
       TRY_ASSIGN(head, find_.Matrix("output.weight", width_, config_.vocab));
     }
-    weights.head = planner_.Place(WholeTensor(*head));
+    weights.head = planner_.Place(head);
     TRY(find_.RefuseOthers());
     layout.plan = planner_.Take();
     return layout;
@@ -150,8 +148,8 @@ class Layout {
     TRY(QkNorms(map, "attn_k_norm", a.k_norm));
     map.turned = 0;
     TRY(Project(ProjectionOf("attn_v", queries + keys, all), keys, map, a.v, a.v_bias));
-    TRY_ASSIGN(const Tensor* output, find_.Matrix(Name("attn_output.weight"), queries, width_));
-    a.output = planner_.Place(WholeTensor(*output));
+    TRY_ASSIGN(const PackSource output, find_.Matrix(Name("attn_output.weight"), queries, width_));
+    a.output = planner_.Place(output);
     TRY_ASSIGN(a.output_bias, find_.Bias(Name("attn_output.bias"), width_, widths_.residual));
     return {};
   }
@@ -160,8 +158,8 @@ class Layout {
                  std::vector<float>& bias) {
     const int64_t all = from.rows < 0 ? rows : from.rows;
     map.first = from.first;
-    TRY_ASSIGN(const Tensor* tensor, find_.Matrix(from.name + ".weight", width_, all));
-    matrix = planner_.Place(HeadRows(*tensor, map));
+    TRY_ASSIGN(const PackSource tensor, find_.Matrix(from.name + ".weight", width_, all));
+    matrix = planner_.Place(HeadRows(tensor, map));
     TRY_ASSIGN(bias, find_.Bias(from.name + ".bias", all, map));
     return {};
   }
@@ -177,19 +175,20 @@ class Layout {
   Status LatentAttention(LatentWeights& l) {
     const MlaConfig& mla = config_.mla;
     TRY(LatentQueries(l));
-    TRY_ASSIGN(const Tensor* down,
+    TRY_ASSIGN(const PackSource down,
                find_.Matrix(Name("attn_kv_a_mqa.weight"), width_, mla.latent + mla.rope_dim));
-    l.latent = planner_.Place(SomeRows(*down, 0, mla.latent));
-    l.key_rope = planner_.Place(HeadRows(*down, RopeMap(mla.latent, 1, 0)));
+    l.latent = planner_.Place(SomeRows(down, 0, mla.latent));
+    l.key_rope = planner_.Place(HeadRows(down, RopeMap(mla.latent, 1, 0)));
     TRY_ASSIGN(l.latent_norm,
                find_.Norm(Name("attn_kv_a_norm.weight"), mla.latent, widths_.latent));
     if (find_.Has(Name("attn_kv_b.weight")))
       TRY(LatentUpJoined(l));
     else
       TRY(LatentUpSplit(l));
-    TRY_ASSIGN(const Tensor* output, find_.Matrix(Name("attn_output.weight"),
-                                                  int64_t{config_.heads} * mla.value_dim, width_));
-    l.output = planner_.Place(WholeTensor(*output));
+    TRY_ASSIGN(
+        const PackSource output,
+        find_.Matrix(Name("attn_output.weight"), int64_t{config_.heads} * mla.value_dim, width_));
+    l.output = planner_.Place(output);
     return {};
   }
 
@@ -209,9 +208,9 @@ class Layout {
     int64_t inputs = width_;
     std::string name = Name("attn_q.weight");
     if (mla.query_latent > 0) {
-      TRY_ASSIGN(const Tensor* down,
+      TRY_ASSIGN(const PackSource down,
                  find_.Matrix(Name("attn_q_a.weight"), width_, mla.query_latent));
-      l.query_down = planner_.Place(WholeTensor(*down));
+      l.query_down = planner_.Place(down);
       TRY_ASSIGN(l.query_norm,
                  find_.Norm(Name("attn_q_a_norm.weight"), mla.query_latent, widths_.query_latent));
       inputs = mla.query_latent;
@@ -219,13 +218,13 @@ class Layout {
     }
     const int64_t dim = mla.plain_dim + mla.rope_dim;
     const auto heads = static_cast<size_t>(config_.heads);
-    TRY_ASSIGN(const Tensor* up, find_.Matrix(name, inputs, config_.heads * dim));
+    TRY_ASSIGN(const PackSource up, find_.Matrix(name, inputs, config_.heads * dim));
     const auto stride = static_cast<size_t>(dim);
-    l.query_plain = planner_.Place(HeadRows(*up, {.heads = heads,
-                                                  .dim = static_cast<size_t>(mla.plain_dim),
-                                                  .padded = widths_.plain,
-                                                  .stride = stride}));
-    l.query_rope = planner_.Place(HeadRows(*up, RopeMap(mla.plain_dim, heads, stride)));
+    l.query_plain = planner_.Place(HeadRows(up, {.heads = heads,
+                                                 .dim = static_cast<size_t>(mla.plain_dim),
+                                                 .padded = widths_.plain,
+                                                 .stride = stride}));
+    l.query_rope = planner_.Place(HeadRows(up, RopeMap(mla.plain_dim, heads, stride)));
     return {};
   }
 
@@ -233,18 +232,15 @@ class Layout {
   Status LatentUpJoined(LatentWeights& l) {
     const MlaConfig& mla = config_.mla;
     const int64_t dim = mla.plain_dim + mla.value_dim;
-    TRY_ASSIGN(const Tensor* up,
+    TRY_ASSIGN(const PackSource up,
                find_.Matrix(Name("attn_kv_b.weight"), mla.latent, config_.heads * dim));
     for (int64_t head = 0; head < config_.heads; ++head) {
-      PackSource key{.tensor = up,
-                     .format = WeightFormat::kF32,
-                     .inputs = widths_.plain,
-                     .outputs = static_cast<size_t>(mla.latent),
-                     .first_row = head * dim,
-                     .transposed_rows = static_cast<size_t>(mla.plain_dim)};
+      PackSource key = Widened(SomeRows(up, head * dim, mla.latent));
+      key.inputs = widths_.plain;
+      key.transposed_rows = static_cast<size_t>(mla.plain_dim);
       l.key_up.push_back(planner_.Place(std::move(key)));
       l.value_up.push_back(
-          planner_.Place(Widened(SomeRows(*up, head * dim + mla.plain_dim, mla.value_dim))));
+          planner_.Place(Widened(SomeRows(up, head * dim + mla.plain_dim, mla.value_dim))));
     }
     return {};
   }
@@ -252,14 +248,14 @@ class Layout {
   // Newer GGUF files: two matrices, the keys' transposed already.
   Status LatentUpSplit(LatentWeights& l) {
     const MlaConfig& mla = config_.mla;
-    TRY_ASSIGN(const Tensor* key, find_.Matrix(Name("attn_k_b.weight"), mla.plain_dim,
-                                               int64_t{config_.heads} * mla.latent));
-    TRY_ASSIGN(const Tensor* value, find_.Matrix(Name("attn_v_b.weight"), mla.latent,
-                                                 int64_t{config_.heads} * mla.value_dim));
+    TRY_ASSIGN(const PackSource key, find_.Matrix(Name("attn_k_b.weight"), mla.plain_dim,
+                                                  int64_t{config_.heads} * mla.latent));
+    TRY_ASSIGN(const PackSource value, find_.Matrix(Name("attn_v_b.weight"), mla.latent,
+                                                    int64_t{config_.heads} * mla.value_dim));
     for (int64_t head = 0; head < config_.heads; ++head) {
-      l.key_up.push_back(planner_.Place(Widened(SomeRows(*key, head * mla.latent, mla.latent))));
+      l.key_up.push_back(planner_.Place(Widened(SomeRows(key, head * mla.latent, mla.latent))));
       l.value_up.push_back(
-          planner_.Place(Widened(SomeRows(*value, head * mla.value_dim, mla.value_dim))));
+          planner_.Place(Widened(SomeRows(value, head * mla.value_dim, mla.value_dim))));
     }
     return {};
   }
@@ -276,18 +272,18 @@ class Layout {
     std::string both = name("gate_up");
     if (!find_.Has(both + ".weight") && !find_.Has(name("gate") + ".weight")) both = name("up");
     if (find_.Has(name("gate") + ".weight")) {
-      TRY_ASSIGN(const Tensor* first, find_.Matrix(name("gate") + ".weight", width_, inner));
-      TRY_ASSIGN(const Tensor* second, find_.Matrix(name("up") + ".weight", width_, inner));
-      gate = WholeTensor(*first);
-      up = WholeTensor(*second);
+      TRY_ASSIGN(const PackSource first, find_.Matrix(name("gate") + ".weight", width_, inner));
+      TRY_ASSIGN(const PackSource second, find_.Matrix(name("up") + ".weight", width_, inner));
+      gate = first;
+      up = second;
     } else {
-      TRY_ASSIGN(const Tensor* joined, find_.Matrix(both + ".weight", width_, 2 * inner));
-      gate = SomeRows(*joined, 0, inner);
-      up = SomeRows(*joined, inner, inner);
+      TRY_ASSIGN(const PackSource joined, find_.Matrix(both + ".weight", width_, 2 * inner));
+      gate = SomeRows(joined, 0, inner);
+      up = SomeRows(joined, inner, inner);
     }
     planner_.PlacePair(std::move(gate), std::move(up), m.gate, m.up);
-    TRY_ASSIGN(const Tensor* down, find_.Matrix(name("down") + ".weight", inner, width_));
-    m.down = planner_.Place(WholeTensor(*down));
+    TRY_ASSIGN(const PackSource down, find_.Matrix(name("down") + ".weight", inner, width_));
+    m.down = planner_.Place(down);
     TRY_ASSIGN(m.gate_bias, find_.Bias(name("gate") + ".bias", inner, padded));
     TRY_ASSIGN(m.up_bias, find_.Bias(name("up") + ".bias", inner, padded));
     TRY_ASSIGN(m.down_bias, find_.Bias(name("down") + ".bias", width_, widths_.residual));
@@ -296,9 +292,9 @@ class Layout {
 
   Status Experts(MoeWeights& m) {
     const MoeConfig& moe = config_.moe;
-    TRY_ASSIGN(const Tensor* router,
+    TRY_ASSIGN(const PackSource router,
                find_.Matrix(Name("ffn_gate_inp.weight"), width_, moe.experts));
-    m.router = planner_.Place(WholeTensor(*router));
+    m.router = planner_.Place(router);
     if (moe.choice_bias) {
       TRY_ASSIGN(m.choice_bias, find_.Vector(Name("exp_probs_b.bias"), moe.experts));
     }
@@ -312,8 +308,8 @@ class Layout {
     }
     if (moe.shared_inner > 0) TRY(Mlp("_shexp", moe.shared_inner, m.shared));
     if (moe.shared_gate) {
-      TRY_ASSIGN(const Tensor* gate, find_.Matrix(Name("ffn_gate_inp_shexp.weight"), width_, 1));
-      m.shared_gate = planner_.Place(WholeTensor(*gate));
+      TRY_ASSIGN(const PackSource gate, find_.Matrix(Name("ffn_gate_inp_shexp.weight"), width_, 1));
+      m.shared_gate = planner_.Place(gate);
     }
     return {};
   }
@@ -323,13 +319,13 @@ class Layout {
                                 int64_t rows) {
     const std::string all = Name(fmt::format("ffn_{}_exps.weight", part));
     if (find_.Has(all)) {
-      TRY_ASSIGN(const Tensor* tensor, find_.Matrix(all, inputs, rows * config_.moe.experts));
-      return SomeRows(*tensor, expert * rows, rows);
+      TRY_ASSIGN(const PackSource tensor, find_.Matrix(all, inputs, rows * config_.moe.experts));
+      return SomeRows(tensor, expert * rows, rows);
     }
     TRY_ASSIGN(
-        const Tensor* tensor,
+        PackSource tensor,
         find_.Matrix(Name(fmt::format("ffn_{}_exps.{}.weight", part, expert)), inputs, rows));
-    return WholeTensor(*tensor);
+    return tensor;
   }
 
   const ModelConfig& config_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_family_models.py FOLDER: writes one tiny model folder in Hugging Face layout per entry of tests/goldens/families/models.json,
-and FOLDER/logits.txt, the recorded logits of tests/goldens/families/logits.json.gz in the form that the C++ tests read.
+the same as FOLDER/NAME.gguf, models with FP8 weights, and FOLDER/logits.txt, the recorded logits of tests/goldens/families/logits.json.gz in the form that the C++ tests read.
 
 The weights are random but the same everywhere: a tensor's numbers come from the model's seed and the CRC-32 of the tensor's name. The
 logits were recorded with torch and transformers (named in the file) on exactly these files, whose digests models.json holds."""
@@ -13,6 +13,9 @@ import sys
 import zlib
 
 import numpy as np
+
+import make_family_ggufs
+import make_fp8_models
 
 GOLDENS = pathlib.Path(__file__).resolve().parent.parent / "goldens" / "families"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -105,6 +108,8 @@ def write_model(folder, model):
             sys.exit(f"error: {folder / part} differs from the file that the logits were recorded on\nremedy: install the numpy of scripts/setup")
     (folder / "config.json").write_text(json.dumps(model["config"]))
     write_tokenizer(folder)
+    if model["dtype"] == "F32":
+        make_family_ggufs.write(folder.parent / (folder.name + ".gguf"), folder, model, tensors)
 
 
 def write_logits(path, goldens):
@@ -123,6 +128,7 @@ def main(folder):
     folder = pathlib.Path(folder)
     for model in json.loads((GOLDENS / "models.json").read_text())["models"]:
         write_model(folder / model["name"], model)
+    make_fp8_models.main(folder)
     write_logits(folder / "logits.txt", json.loads(gzip.decompress((GOLDENS / "logits.json.gz").read_bytes())))
 
 

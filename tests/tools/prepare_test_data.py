@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 TOOLS = os.path.dirname(os.path.abspath(__file__))
-FAMILY_SOURCES = ("make_family_models.py", "../goldens/families/models.json", "../goldens/families/logits.json.gz")
+FAMILY_SOURCES = ("make_family_models.py", "make_family_ggufs.py", "make_fp8_models.py", "../goldens/families/models.json", "../goldens/families/logits.json.gz")
 TINY_SOURCES = ("gguf_codec.py", "make_tiny_gguf.py")
 
 
