@@ -183,6 +183,14 @@ int Main(int argc, char** argv) {
       options.force_isa = value();
     } else if (argument == "--types") {
       types = true;
+    } else if (argument == "--kv-cache-dtype") {
+      const std::string name = value();
+      const auto dtype = KvDtypeOfFlag(name);
+      if (!dtype) {
+        std::fprintf(stderr, "error: no such KV dtype: %s\n", name.c_str());
+        return 2;
+      }
+      options.kv_dtype = *dtype;
     } else if (argument == "--cache") {
       options.cache_dir = value();
     } else {
@@ -193,7 +201,8 @@ int Main(int argc, char** argv) {
     std::fprintf(
         stderr,
         "usage: model_bench MODEL.gguf [--threads 2] [--runs 5] [--only "
-        "prefill,decode,batch] [--context 32|512|2000] [--isa plain|avx2|avx512] [--cache FOLDER]\n"
+        "prefill,decode,batch] [--context 32|512|2000] [--isa plain|avx2|avx512] [--cache FOLDER] "
+        "[--kv-cache-dtype float16|bfloat16|int8_per_token_head|float32]\n"
         "       model_bench --types [--threads 2] [--runs 5] [--isa plain|avx2|avx512] [--only "
         "Q4_1,...]\n"
         "min, median and max of the runs; decode is one sequence, batch is several at "

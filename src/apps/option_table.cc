@@ -114,6 +114,8 @@ constexpr std::array kOptions = {
         "Tokenizer in place of the model's own: a folder that holds one, or a .gguf file."},
     OptionSpec{"hf-overrides", "", kText, "", "", "JSON", "Model", kServing,
         "Members that replace those of the model's config.json, e.g. '{\"rope_theta\":1000000}'; for folders in Hugging Face layout."},
+    OptionSpec{"dtype", "", kText, "auto", "auto|float32|bfloat16|float16", "DTYPE", "Model", kServing,
+        "Weights stay what the file has and are computed with in float32 whatever this says; float32 also makes the KV cache float32."},
     OptionSpec{"cache-dir", "TANDEM_CACHE", kText, "", "", "FOLDER", "Model", kServing,
         "Where packed weights are kept between starts. Without it, ~/.cache/tandem."},
     OptionSpec{"isa", "TANDEM_ISA", kText, "", "", "NAME", "Model", kServing,
@@ -163,6 +165,8 @@ constexpr std::array kOptions = {
         "Start value of the block hashes; all workers of a model need the same."},
 
     // Memory and cores
+    OptionSpec{"kv-cache-dtype", "", kText, "auto", "auto|bfloat16|float16|int8_per_token_head|float32", "DTYPE", "Memory and cores", kServing,
+        "What keys and values are kept as. auto: float16, under --dtype float32 float32. int8_per_token_head halves float16's memory. Workers of a pair need the same."},
     OptionSpec{"num-gpu-blocks-override", "", kInt, "0", "", "N", "Memory and cores", kServing,
         "Size of the KV arena in blocks. 0: chosen from the available memory.", 0, kMaxInt32},
     OptionSpec{"kv-cache-memory-bytes", "", kSize, "0", "", "BYTES", "Memory and cores", kServing,

@@ -52,6 +52,7 @@ void TakePlanes(const ParsedOptions& parsed, engine::WorkerOptions& options) {
 }
 
 void TakeResources(const ParsedOptions& parsed, engine::WorkerOptions& options) {
+  options.kv_cache_dtype = parsed.Text("kv-cache-dtype");
   options.block_size = static_cast<int32_t>(parsed.Int("block-size"));
   options.max_num_seqs = static_cast<int32_t>(parsed.Int("max-num-seqs"));
   options.max_num_batched_tokens = static_cast<int32_t>(parsed.Int("max-num-batched-tokens"));
@@ -148,6 +149,7 @@ Result<engine::WorkerOptions> MakeWorkerOptions(const ParsedOptions& parsed) {
   const std::string cache = CacheFolder(parsed);
   if (!cache.empty()) options.cache_dir = cache + "/packed";
   options.force_isa = parsed.Text("isa");
+  options.dtype = parsed.Text("dtype");
   TRY_ASSIGN(options.chat_template, ReadTemplateOption(parsed));
   options.tokenizer_path = parsed.Text("tokenizer");
   options.hf_overrides = parsed.Text("hf-overrides");

@@ -106,6 +106,7 @@ Result<Loaded> LoadModel(const WorkerOptions& options,
   load.max_positions = options.max_model_len;
   load.cache_dir = options.cache_dir;
   load.block_tokens = options.block_size;
+  TRY_ASSIGN(load.kv_dtype, KvCacheDtype(options));
   load.force_isa = options.force_isa;
   load.progress = on_progress;
   TRY_ASSIGN(loaded.model, model::Model::Load(load, *loaded.team));

@@ -142,8 +142,9 @@ class PathEquality : public NativeEngine {
     }
     return texts;
   }
-  Texts Reference() {
+  Texts Reference(const std::string& kv_cache_dtype = "auto") {
     auto options = NativeWorker(Role::kAggregated);
+    options.kv_cache_dtype = kv_cache_dtype;
     options.enable_prefix_caching = false;
     auto worker = Load(options);
     Texts texts = Alone(*worker);
@@ -195,10 +196,16 @@ TEST_F(PathEquality, ChunkSizesAndThreads) {
   }
 }
 
-TEST_F(PathEquality, PrefillAndDecodeWorkersOverTcp) {
-  const Texts expected = Reference();
-  auto prefill = Load(NativeWorker(Role::kPrefill));
-  auto options = NativeWorker(Role::kDecode);
+// Every prompt's keys and values go from a prefill worker to a decode worker; the texts are those
+// of one worker alone.
+class HandOver : public PathEquality, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(HandOver, PrefillAndDecodeWorkersOverTcp) {
+  const Texts expected = Reference(GetParam());
+  auto options = NativeWorker(Role::kPrefill);
+  options.kv_cache_dtype = GetParam();
+  auto prefill = Load(options);
+  options.role = Role::kDecode;
   options.enable_prefix_caching = false;
   auto decode = Load(options);
   for (int i = 0; i < kPrompts; ++i) {
@@ -222,6 +229,28 @@ TEST_F(PathEquality, PrefillAndDecodeWorkersOverTcp) {
         return stats.blocks_free == stats.blocks_total;
       },
       seconds(2)));
+  Stop(*prefill);
+  Stop(*decode);
+}
+
+INSTANTIATE_TEST_SUITE_P(KvDtypes, HandOver,
+                         ::testing::Values("auto", "float32", "bfloat16", "int8_per_token_head"));
+
+TEST_F(PathEquality, AnotherKvDtypeIsRefusedAndThePromptComputedAgain) {
+  const Texts expected = Reference("int8_per_token_head");
+  auto prefill = Load(NativeWorker(Role::kPrefill));
+  auto options = NativeWorker(Role::kDecode);
+  options.kv_cache_dtype = "int8_per_token_head";
+  auto decode = Load(options);
+  TestCall first;
+  first.Start(prefill->engine(), Ask(0, Vocab(*prefill), std::string(kPrefillParams)));
+  ASSERT_TRUE(Run(first) && first.Ok());
+  TestCall second;
+  second.Start(decode->engine(), Ask(0, Vocab(*decode), first.params));
+  ASSERT_TRUE(Run(second) && second.Ok());
+  EXPECT_EQ(second.first.fallback_reason, "incompatible");
+  EXPECT_EQ(second.first.pulled_bytes, 0);
+  EXPECT_EQ(second.text.at(0), expected[0]);
   Stop(*prefill);
   Stop(*decode);
 }

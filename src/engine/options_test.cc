@@ -66,7 +66,27 @@ TEST(WorkerOptions, ValidationNamesTheFlag) {
             }),
             "");
   EXPECT_EQ(param([](auto& o) { o.mock.block_bytes = 8; }), "--mock-block-bytes");
+  EXPECT_EQ(param([](auto& o) { o.dtype = "fp8"; }), "--dtype");
+  EXPECT_EQ(param([](auto& o) { o.kv_cache_dtype = "fp8"; }), "--kv-cache-dtype");
+  EXPECT_EQ(param([](auto& o) { o.kv_cache_dtype = "float16"; }), "--kv-cache-dtype");  // of a mock
   EXPECT_EQ(param([](auto& o) { o.engine = EngineKind::kNative; }), "--model");
+}
+
+TEST(WorkerOptions, KvCacheDtypeFollowsDtypeUnlessGiven) {
+  using model::KvDtype;
+  const auto chosen = [](std::string dtype, std::string kv_cache_dtype) {
+    WorkerOptions options;
+    options.dtype = std::move(dtype);
+    options.kv_cache_dtype = std::move(kv_cache_dtype);
+    return KvCacheDtype(options).value();
+  };
+  EXPECT_EQ(chosen("auto", "auto"), KvDtype::kFloat16);
+  EXPECT_EQ(chosen("bfloat16", "auto"), KvDtype::kFloat16);
+  EXPECT_EQ(chosen("float32", "auto"), KvDtype::kFloat32);
+  EXPECT_EQ(chosen("float32", "float16"), KvDtype::kFloat16);
+  EXPECT_EQ(chosen("auto", "bfloat16"), KvDtype::kBfloat16);
+  EXPECT_EQ(chosen("auto", "int8_per_token_head"), KvDtype::kInt8);
+  EXPECT_EQ(chosen("float16", "float32"), KvDtype::kFloat32);
 }
 
 TEST(MemoryBudget, ExplicitFlagsThenTheLesserOfUsefulAndAffordable) {

@@ -156,9 +156,30 @@ Result<KvTransferConfig> ParseKvTransferConfig(std::string_view json) {
   return config;
 }
 
+Result<model::KvDtype> KvCacheDtype(const WorkerOptions& options) {
+  constexpr std::string_view kDtypes[] = {"auto", "float32", "bfloat16", "float16"};
+  if (std::ranges::find(kDtypes, options.dtype) == std::end(kDtypes))
+    return FieldErr("--dtype", "--dtype is '{}'; it must be auto, float32, bfloat16 or float16",
+                    options.dtype);
+  if (options.kv_cache_dtype == "auto")
+    return options.dtype == "float32" ? model::KvDtype::kFloat32 : model::KvDtype::kFloat16;
+  const auto dtype = model::KvDtypeOfFlag(options.kv_cache_dtype);
+  if (!dtype)
+    return FieldErr("--kv-cache-dtype",
+                    "--kv-cache-dtype is '{}'; it must be auto, bfloat16, float16, "
+                    "int8_per_token_head or float32",
+                    options.kv_cache_dtype);
+  return *dtype;
+}
+
 Status Validate(const WorkerOptions& options) {
   if (options.engine == EngineKind::kNative && options.model_path.empty())
     return FieldErr("--model", "the native engine needs --model path/to/model.gguf");
+  TRY(KvCacheDtype(options));
+  if (options.engine == EngineKind::kMock && options.kv_cache_dtype != "auto")
+    return FieldErr("--kv-cache-dtype",
+                    "--kv-cache-dtype {}: the mock engine keeps no keys and values; leave it out",
+                    options.kv_cache_dtype);
   TRY(CheckRange("--block-size", options.block_size, 1, 1024));
   TRY(CheckRange("--max-num-seqs", options.max_num_seqs, 1, 4096));
   TRY(CheckRange("--max-num-batched-tokens", options.max_num_batched_tokens, 0, 1 << 20));

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "model/kv_layout.h"
 
 namespace tandem::engine {
 
@@ -67,6 +68,9 @@ struct WorkerOptions {
   std::string cache_dir;  // packed weights; empty: packed in memory only
   std::string force_isa;  // tests: "plain", "avx2", ...
 
+  std::string dtype = "auto";           // --dtype: auto, float32, bfloat16, float16
+  std::string kv_cache_dtype = "auto";  // --kv-cache-dtype: see KvCacheDtype
+
   // Scheduling.
   Role role = Role::kAggregated;
   int32_t block_size = 16;     // --block-size
@@ -108,6 +112,10 @@ struct WorkerOptions {
 
   MockOptions mock;
 };
+
+// What keys and values are kept as: float16, or float32 under --dtype float32, unless
+// --kv-cache-dtype says otherwise. Errors name the flag and list its values.
+Result<model::KvDtype> KvCacheDtype(const WorkerOptions& options);
 
 // Checks what can be checked before anything is loaded: ranges, combinations (a prefill worker
 // needs a transfer configuration), known names.

@@ -80,6 +80,7 @@ Status Attention::Reserve(int max_tokens, int max_threads) {
       s.ends = carver.Take<int32_t>(vectors);
       s.gathered =
           carver.Take<std::byte>(kSpanKeys * (k_dim_ + v_dim_) * KvElementBytes(layout_.dtype));
+      s.gathered_scales = carver.Take<float>(2 * kSpanKeys);
     }
     partials_ = carver.Take<float>(kPartialBytes / sizeof(float));
     return carver.used();
@@ -254,8 +255,11 @@ Attention::Range Attention::RunSpan(const Item& item, const Scratch& scratch, in
   const Range vectors = {rows.begin * item.queries, rows.end * item.queries};
   const auto first = static_cast<size_t>(vectors.begin);
   Tiles tiles;
-  FillTiles(item, first_key, {scratch.begins[vectors.begin], scratch.ends[vectors.end - 1]},
-            scratch.gathered, tiles);
+  const Range keys = {scratch.begins[vectors.begin], scratch.ends[vectors.end - 1]};
+  if (layout_.block_tokens % kTileKeys == 0)
+    FillTiles(item, first_key, keys, tiles);
+  else
+    GatherTiles(item, scratch, first_key, keys, tiles);
   SpanArgs args;
   args.q = scratch.q + first * k_dim_;
   args.vectors = vectors.end - vectors.begin;
@@ -266,6 +270,8 @@ Attention::Range Attention::RunSpan(const Item& item, const Scratch& scratch, in
   args.k_tiles = tiles.k;
   args.v_tiles = tiles.v;
   args.k_stride = tiles.k_stride;
+  args.k_scales = tiles.k_scales;
+  args.v_scales = tiles.v_scales;
   args.dtype = layout_.dtype;
   args.softcap = softcap_;
   args.scratch = scratch.kernel;
@@ -282,48 +288,53 @@ Attention::Range Attention::RunSpan(const Item& item, const Scratch& scratch, in
   return vectors;
 }
 
-void Attention::FillTiles(const Item& item, int64_t first_key, Range keys, std::byte* gathered,
-                          Tiles& tiles) const {
+void Attention::FillTiles(const Item& item, int64_t first_key, Range keys, Tiles& tiles) const {
   const BatchSlice& slice = slices_[static_cast<size_t>(item.slice)];
   const size_t element = KvElementBytes(layout_.dtype);
   const auto block_tokens = static_cast<int64_t>(layout_.block_tokens);
-  const bool whole = block_tokens % kTileKeys == 0;
-  tiles.k_stride = static_cast<size_t>(whole ? block_tokens : kTileKeys);
+  tiles.k_stride = static_cast<size_t>(block_tokens);
   for (int t = keys.begin / kTileKeys; t * kTileKeys < keys.end; ++t) {
     const int64_t position = first_key + t * kTileKeys;
-    if (whole) {
-      const BlockId block = slice.block_table[static_cast<size_t>(position / block_tokens)];
-      const auto slot = static_cast<size_t>(position % block_tokens);
-      tiles.k[t] = address_.K(block, layer_, item.kv_head) + slot * element;
-      tiles.v[t] = address_.V(block, layer_, item.kv_head) + slot * v_dim_ * element;
-      continue;
-    }
-    std::byte* k = gathered + static_cast<size_t>(t * kTileKeys) * (k_dim_ + v_dim_) * element;
-    std::byte* v = k + kTileKeys * k_dim_ * element;
-    Gather(item, position, std::max(position, first_key + keys.begin),
-           std::min(position + kTileKeys, first_key + keys.end), k, v);
-    tiles.k[t] = k;
-    tiles.v[t] = v;
+    const BlockId block = slice.block_table[static_cast<size_t>(position / block_tokens)];
+    const auto slot = static_cast<size_t>(position % block_tokens);
+    tiles.k[t] = address_.K(block, layer_, item.kv_head) + slot * element;
+    tiles.v[t] = address_.V(block, layer_, item.kv_head) + slot * v_dim_ * element;
+    if (!layout_.HasScales()) continue;
+    tiles.k_scales[t] = address_.KScales(block, layer_, item.kv_head) + slot;
+    tiles.v_scales[t] = address_.VScales(block, layer_, item.kv_head) + slot;
   }
 }
 
-// Copies keys [begin, end) of the tile that starts at `first`: it lies in more than one block.
-void Attention::Gather(const Item& item, int64_t first, int64_t begin, int64_t end, std::byte* k,
-                       std::byte* v) const {
+void Attention::GatherTiles(const Item& item, const Scratch& scratch, int64_t first_key, Range keys,
+                            Tiles& tiles) const {
   const BatchSlice& slice = slices_[static_cast<size_t>(item.slice)];
   const size_t element = KvElementBytes(layout_.dtype);
-  const auto block_tokens = static_cast<int64_t>(layout_.block_tokens);
-  for (int64_t position = begin; position < end; ++position) {
-    const BlockId block = slice.block_table[static_cast<size_t>(position / block_tokens)];
-    const auto slot = static_cast<size_t>(position % block_tokens);
-    const auto i = static_cast<size_t>(position - first);
+  const auto block_tokens = static_cast<size_t>(layout_.block_tokens);
+  const size_t v_bytes = v_dim_ * element;
+  std::byte* const all_k = scratch.gathered;
+  std::byte* const all_v = all_k + kSpanKeys * k_dim_ * element;
+  float* const k_scales = scratch.gathered_scales;
+  float* const v_scales = k_scales + kSpanKeys;
+  tiles.k_stride = kTileKeys;
+  for (size_t t = 0; t < kSpanKeys / kTileKeys; ++t) {
+    tiles.k[t] = all_k + t * kTileKeys * k_dim_ * element;
+    tiles.v[t] = all_v + t * kTileKeys * v_bytes;
+    tiles.k_scales[t] = k_scales + t * kTileKeys;
+    tiles.v_scales[t] = v_scales + t * kTileKeys;
+  }
+  for (auto key = static_cast<size_t>(keys.begin); key < static_cast<size_t>(keys.end); ++key) {
+    const size_t position = static_cast<size_t>(first_key) + key;
+    const BlockId block = slice.block_table[position / block_tokens];
+    const size_t slot = position % block_tokens;
     const std::byte* from = address_.K(block, layer_, item.kv_head) + slot * element;
+    std::byte* to = all_k + (key / kTileKeys * k_dim_ * kTileKeys + key % kTileKeys) * element;
     for (size_t d = 0; d < k_dim_; ++d)
-      std::memcpy(k + (d * kTileKeys + i) * element,
-                  from + d * static_cast<size_t>(block_tokens) * element, element);
-    std::memcpy(v + i * v_dim_ * element,
-                address_.V(block, layer_, item.kv_head) + slot * v_dim_ * element,
-                v_dim_ * element);
+      std::memcpy(to + d * kTileKeys * element, from + d * block_tokens * element, element);
+    std::memcpy(all_v + key * v_bytes, address_.V(block, layer_, item.kv_head) + slot * v_bytes,
+                v_bytes);
+    if (!layout_.HasScales()) continue;
+    k_scales[key] = address_.KScales(block, layer_, item.kv_head)[slot];
+    v_scales[key] = address_.VScales(block, layer_, item.kv_head)[slot];
   }
 }
 

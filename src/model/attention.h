@@ -90,11 +90,14 @@ class Attention {
     int32_t* begins;
     int32_t* ends;
     std::byte* gathered;
+    float* gathered_scales;  // [2][kSpanKeys]
   };
   // Tiles of a span, for SpanArgs.
   struct Tiles {
     const std::byte* k[kSpanKeys / kTileKeys];
     const std::byte* v[kSpanKeys / kTileKeys];
+    const float* k_scales[kSpanKeys / kTileKeys];
+    const float* v_scales[kSpanKeys / kTileKeys];
     size_t k_stride;
   };
   struct Range {
@@ -112,10 +115,10 @@ class Attention {
   // The item's rows that see keys of the span; fills begins and ends of their vectors.
   Range RowsThatSee(const Item& item, const Scratch& scratch, int64_t first_key) const;
   // Points at the tiles that hold keys [begin, end) of the span that starts at first_key.
-  void FillTiles(const Item& item, int64_t first_key, Range keys, std::byte* gathered,
-                 Tiles& tiles) const;
-  void Gather(const Item& item, int64_t first, int64_t begin, int64_t end, std::byte* k,
-              std::byte* v) const;
+  void FillTiles(const Item& item, int64_t first_key, Range keys, Tiles& tiles) const;
+  // The same for blocks in which a tile does not lie whole: copies the keys and values.
+  void GatherTiles(const Item& item, const Scratch& scratch, int64_t first_key, Range keys,
+                   Tiles& tiles) const;
   size_t PartialFloats() const { return static_cast<size_t>(part_queries_) * (v_dim_ + 2); }
 
   const Ops& ops_;

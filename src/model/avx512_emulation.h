@@ -208,6 +208,11 @@ inline I512 cvtepi8_epi16(__m256i v) {
            static_cast<uint32_t>(int32_t{bytes[2 * i + 1]}) << 16;
   });
 }
+inline I512 cvtepi8_epi32(__m128i v) {
+  std::array<int8_t, 16> bytes;
+  std::memcpy(&bytes, &v, 16);
+  return EachWord([&](size_t i) { return static_cast<uint32_t>(int32_t{bytes[i]}); });
+}
 inline __m128i cvtepi32_epi8(I512 v) {
   std::array<uint8_t, 16> bytes;
   for (size_t i = 0; i < 16; ++i) bytes[i] = static_cast<uint8_t>(v.u[i] & 0xFFU);
@@ -256,6 +261,8 @@ inline I512 dpbusd_epi32(I512 sum, I512 a, I512 b) {
 #define _mm512_cvtepi32_ps ::tandem::model::emulated::cvtepi32_ps
 #undef _mm512_cvtepi8_epi16
 #define _mm512_cvtepi8_epi16 ::tandem::model::emulated::cvtepi8_epi16
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 ::tandem::model::emulated::cvtepi8_epi32
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32 ::tandem::model::emulated::cvtepu16_epi32
 #undef _mm512_cvtepu8_epi16

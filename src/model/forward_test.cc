@@ -254,6 +254,12 @@ TEST_F(ForwardTest, SameBitsOverManySpansInFloat32) {
   ExpectSameBitsOverManySpans(KvDtype::kFloat32);
 }
 
+TEST_F(ForwardTest, SameBitsOverManySpansInBfloat16) {
+  ExpectSameBitsOverManySpans(KvDtype::kBfloat16);
+}
+
+TEST_F(ForwardTest, SameBitsOverManySpansInInt8) { ExpectSameBitsOverManySpans(KvDtype::kInt8); }
+
 TEST_F(ForwardTest, SameBitsForEveryBlockSize) {
   const TinyShape shape;
   const std::vector<TokenId> tokens = RandomTokens(90, shape.vocab, 4);

@@ -4,11 +4,23 @@
 #ifndef TANDEM_MODEL_KERNELS_ATTENTION_H_
 #define TANDEM_MODEL_KERNELS_ATTENTION_H_
 
+#include <type_traits>
+
 #include "model/kernels_panel.h"
 #include "model/kernels_rows.h"
 #include "model/ops.h"
 
 namespace tandem::model {
+
+// int8 with a scale for each key, which is applied to scores and probabilities. (The other formats
+// are those of weights, kernels_panel.h.)
+template <class S>
+struct I8 {
+  using Element = int8_t;
+  TANDEM_SIMD typename S::V Load(const int8_t* p) { return S::LoadInt8(p); }
+};
+template <class S, class Format>
+inline constexpr bool kHasScales = std::is_same_v<Format, I8<S>>;
 
 // Vectors that go through a tile together, and from how many on a tile is widened to floats once
 // instead of at each use.
@@ -318,10 +330,21 @@ struct Span {
     AllScores(a, widened);
     for (int v = 0; v < a.vectors; ++v) {
       float* scores = a.scratch + v * kSpanKeys;
+      if constexpr (kHasScales<S, Format>) MultiplyKeys(a, v, a.k_scales, scores);
       if (a.softcap > 0) CapScores(a, v, scores);
       Softmax<S>(scores, a.begins[v], a.ends[v], a.max + v, a.sum + v);
+      if constexpr (kHasScales<S, Format>) MultiplyKeys(a, v, a.v_scales, scores);
     }
     AllOutputs(a, widened);
+  }
+
+  // Whole tiles, whose other keys' numbers are never read.
+  static void MultiplyKeys(const SpanArgs& a, int v, const float* const* scales, float* scores) {
+    for (int tile = a.begins[v] / kTileKeys; tile < TilesTo(a.ends[v]); ++tile)
+      for (int i = 0; i < kTileKeys; i += S::kLanes) {
+        float* at = scores + tile * kTileKeys + i;
+        S::Store(at, S::Mul(S::Load(at), S::Load(scales[tile] + i)));
+      }
   }
 
   static void CapScores(const SpanArgs& a, int v, float* scores) {
@@ -333,10 +356,16 @@ struct Span {
 
 template <class S>
 void AttendSpan(const SpanArgs& args) {
-  if (args.dtype == KvDtype::kFloat16)
-    Span<S, F16<S>>::Attend(args);
-  else
-    Span<S, F32<S>>::Attend(args);
+  switch (args.dtype) {
+    case KvDtype::kFloat16:
+      return Span<S, F16<S>>::Attend(args);
+    case KvDtype::kFloat32:
+      return Span<S, F32<S>>::Attend(args);
+    case KvDtype::kBfloat16:
+      return Span<S, BF16<S>>::Attend(args);
+    case KvDtype::kInt8:
+      return Span<S, I8<S>>::Attend(args);
+  }
 }
 
 // e^x of one number, by the same steps as a vector's.

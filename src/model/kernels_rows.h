@@ -161,6 +161,50 @@ void Narrow(const float* x, size_t n, uint16_t* y) {
   }
 }
 
+// The largest finite number keeps what would round to infinity.
+template <class S>
+void NarrowBfloat16(const float* x, size_t n, uint16_t* y) {
+  constexpr float kLargest = 0x1.FEp127F;
+  for (size_t i = 0; i < n; i += 16) {
+    uint32_t bits[16];
+    for (int w = 0; w < kWide<S>; ++w) {
+      float kept[S::kLanes];
+      S::Store(kept, S::Min(S::Max(S::Load(x + i + w * S::kLanes), S::Set1(-kLargest)),
+                            S::Set1(kLargest)));
+      __builtin_memcpy(bits + w * S::kLanes, kept, sizeof(kept));
+    }
+    // To nearest, ties to even: half a unit less a bit, and that bit if the last place is odd.
+    for (int j = 0; j < 16; ++j)
+      y[i + j] = static_cast<uint16_t>((bits[j] + 0x7FFFU + ((bits[j] >> 16) & 1U)) >> 16);
+  }
+}
+
+template <class S>
+float QuantizeHead(const float* x, size_t n, int8_t* q, size_t stride) {
+  constexpr int kW = kWide<S>;
+  typename S::V largest[kW];
+  TANDEM_UNROLL
+  for (int w = 0; w < kW; ++w) largest[w] = S::Zero();
+  for (size_t i = 0; i < n; i += 16) {
+    TANDEM_UNROLL
+    for (int w = 0; w < kW; ++w)
+      largest[w] = S::Max(largest[w], S::Abs(S::Load(x + i + w * S::kLanes)));
+  }
+  const float a = S::ReduceMax(largest);
+  const bool zero = !(a >= 1e-30F);
+  const typename S::V inverse = S::Set1(zero ? 0.0F : 127.0F / a);
+  for (size_t i = 0; i < n; i += S::kLanes) {
+    float rounded[S::kLanes];
+    S::Store(rounded, S::Add(S::Mul(S::Load(x + i), inverse), S::Set1(kRound)));
+    for (int j = 0; j < S::kLanes; ++j) {
+      uint32_t bits;
+      __builtin_memcpy(&bits, rounded + j, sizeof(bits));
+      q[(i + static_cast<size_t>(j)) * stride] = static_cast<int8_t>(bits & 0xFFU);
+    }
+  }
+  return zero ? 0.0F : a / 127.0F;
+}
+
 }  // namespace tandem::model
 
 #endif  // TANDEM_MODEL_KERNELS_ROWS_H_

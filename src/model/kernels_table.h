@@ -49,6 +49,8 @@ constexpr Ops MakeOps(std::string_view name) {
   ops.scale = Scale<S>;
   ops.rope = Rope<S>;
   ops.narrow = Narrow<S>;
+  ops.narrow_bfloat16 = NarrowBfloat16<S>;
+  ops.quantize_head = QuantizeHead<S>;
   ops.soft_cap = SoftCap<S>;
   ops.attend_span = AttendSpan<S>;
   ops.merge_span = MergeSpan<S>;

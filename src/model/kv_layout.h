@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,16 +14,19 @@ namespace tandem::model {
 
 using BlockId = int32_t;
 
-enum class KvDtype : uint8_t { kFloat16, kFloat32 };
+// What a number of a key or value is kept as. kInt8: with a float32 scale for each token and head.
+enum class KvDtype : uint8_t { kFloat16, kFloat32, kBfloat16, kInt8 };
 
-// The name in ids and identities: "f16", "f32".
+// The name in ids and identities: "f16", "f32", "bf16", "i8".
 std::string_view KvDtypeName(KvDtype dtype);
 // Of one number of a key or value.
 size_t KvElementBytes(KvDtype dtype);
+// By the names of --kv-cache-dtype: float16, float32, bfloat16, int8_per_token_head.
+std::optional<KvDtype> KvDtypeOfFlag(std::string_view name);
 
 // One block: all layers contiguous, so that it is one copy; for each layer K
-// [kv head][k_dim][token in block], then V [kv head][token in block][v_dim]. Both widths are
-// multiples of 16.
+// [kv head][k_dim][token in block], then V [kv head][token in block][v_dim]. Each head's part ends
+// with its scales, one float per token, if the dtype has them. Both widths are multiples of 16.
 struct KvLayout {
   int layers = 0;
   int kv_heads = 0;
@@ -31,6 +35,7 @@ struct KvLayout {
   int block_tokens = 16;
   KvDtype dtype = KvDtype::kFloat16;
 
+  bool HasScales() const { return dtype == KvDtype::kInt8; }
   // The part of one head in one layer of a block.
   size_t KPartBytes() const;
   size_t VPartBytes() const;
@@ -56,6 +61,13 @@ class KvAddress {
   std::byte* V(BlockId block, int layer, int kv_head) const {
     return Layer(block, layer) + k_parts_ + static_cast<size_t>(kv_head) * v_part_;
   }
+  // Scales of the tokens of a block, for a dtype that has them.
+  float* KScales(BlockId block, int layer, int kv_head) const {
+    return reinterpret_cast<float*>(K(block, layer, kv_head) + k_part_) - block_tokens_;
+  }
+  float* VScales(BlockId block, int layer, int kv_head) const {
+    return reinterpret_cast<float*>(V(block, layer, kv_head) + v_part_) - block_tokens_;
+  }
 
  private:
   std::byte* Layer(BlockId block, int layer) const {
@@ -64,6 +76,7 @@ class KvAddress {
   }
 
   std::byte* base_ = nullptr;
+  ptrdiff_t block_tokens_ = 0;
   size_t k_part_ = 0;   // bytes of one head
   size_t v_part_ = 0;   // bytes of one head
   size_t k_parts_ = 0;  // of all heads

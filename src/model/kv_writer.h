@@ -28,8 +28,8 @@ class KvWriter {
   void Store(const Place& place, int layer, int kv_head, const float* k, const float* v) const;
 
  private:
-  void StoreKey(const Place& place, std::byte* part, const float* k) const;
-  void StoreValue(const Place& place, std::byte* part, const float* v) const;
+  void StoreKey(const Place& place, int layer, int kv_head, const float* k) const;
+  void StoreValue(const Place& place, int layer, int kv_head, const float* v) const;
 
   KvLayout layout_;
   const Ops& ops_;

@@ -83,6 +83,8 @@ struct SpanArgs {
   const std::byte* const* k_tiles = nullptr;  // [k_dim][k_stride] in the KV dtype
   const std::byte* const* v_tiles = nullptr;  // [16][v_dim]
   size_t k_stride = 0;                        // elements between dimensions
+  const float* const* k_scales = nullptr;     // [16], only for a dtype that has scales
+  const float* const* v_scales = nullptr;
   KvDtype dtype = KvDtype::kFloat16;
   float softcap = 0;         // scores are softcap * tanh(score / softcap); 0: as they are
   float* scratch = nullptr;  // AttentionScratch(vectors, k_dim, v_dim) floats
@@ -109,8 +111,11 @@ struct Ops {
   void (*scale)(float factor, size_t n, float* y);                        // y *= factor
   // Interleaved pairs; cosine and signed sine (-s, s) are given for every element.
   void (*rope)(const float* cosine, const float* sine, size_t n, float* y);
-  void (*narrow)(const float* x, size_t n, uint16_t* y);  // to half, clamped to +-65504
-  void (*soft_cap)(float cap, size_t n, float* y);        // y = cap * tanh(y / cap)
+  void (*narrow)(const float* x, size_t n, uint16_t* y);           // to half, clamped to +-65504
+  void (*narrow_bfloat16)(const float* x, size_t n, uint16_t* y);  // clamped to finite numbers
+  // q[i * stride] = x[i] in steps of max |x| / 127, which is returned.
+  float (*quantize_head)(const float* x, size_t n, int8_t* q, size_t stride);
+  void (*soft_cap)(float cap, size_t n, float* y);  // y = cap * tanh(y / cap)
 
   void (*attend_span)(const SpanArgs& args);
   // Adds a span's (max, sum, out) to running ones of the same vector.

@@ -39,6 +39,10 @@ struct Avx2 {
     const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     return Widen(_mm_andnot_si128(_mm_set1_epi16(0x4000), _mm_slli_epi16(wide, 7)));
   }
+  TANDEM_SIMD V LoadInt8(const int8_t* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
   TANDEM_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
   TANDEM_SIMD V Sub(V a, V b) { return _mm256_sub_ps(a, b); }
   TANDEM_SIMD V Mul(V a, V b) { return _mm256_mul_ps(a, b); }

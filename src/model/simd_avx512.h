@@ -39,6 +39,10 @@ struct Avx512 {
     return _mm512_cvtph_ps(
         _mm256_andnot_si256(_mm256_set1_epi16(0x4000), _mm256_slli_epi16(wide, 7)));
   }
+  TANDEM_SIMD V LoadInt8(const int8_t* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   TANDEM_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
   TANDEM_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
   TANDEM_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }

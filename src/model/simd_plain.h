@@ -67,6 +67,9 @@ struct Plain {
       return HalfToFloat(static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7F) << 7));
     });
   }
+  TANDEM_SIMD V LoadInt8(const int8_t* p) {
+    return Each([&](int i) { return static_cast<float>(p[i]); });
+  }
   TANDEM_SIMD V Add(V a, V b) {
     return Each([&](int i) { return a.lane[i] + b.lane[i]; });
   }
