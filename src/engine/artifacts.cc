@@ -53,7 +53,9 @@ std::string Keep(std::string bytes, ModelArtifacts& artifacts) {
 }
 
 Result<ModelArtifacts> Pack(const Source& source, const WorkerOptions& options) {
-  const text::TokenizerSpec& spec = source.spec;
+  text::TokenizerSpec spec = source.spec;
+  // One template for every request, then.
+  if (!options.chat_template.empty()) spec.named_templates.clear();
   ModelArtifacts artifacts;
   TRY_ASSIGN(std::string bytes, text::Serialize(spec));
   artifacts.tokenizer_digest = Keep(std::move(bytes), artifacts);
@@ -103,6 +105,10 @@ Status CheckUsable(const ModelArtifacts& artifacts, std::string_view file) {
   };
   TRY_ASSIGN(text::TokenizerSpec spec,
              text::ParseTokenizerSpec(artifacts.by_digest.at(artifacts.tokenizer_digest)));
+  for (const text::NamedTemplate& named : spec.named_templates)
+    if (named.name == "tool_use")
+      if (const auto compiled = text::ChatTemplate::Compile(named.text); !compiled)
+        return refuse("chat template for tools cannot be used", compiled.error());
   if (const auto built = text::Tokenizer::Create(std::move(spec)); !built)
     return refuse("tokenizer cannot be built", built.error());
   if (artifacts.template_digest.empty()) return {};

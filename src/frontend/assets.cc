@@ -11,6 +11,8 @@
 namespace tandem::frontend {
 namespace {
 
+// Its name among a model's templates, as Hugging Face has it.
+constexpr std::string_view kToolTemplate = "tool_use";
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
 std::optional<double> NumberIn(const wire::Json& json, std::string_view name, double min,
@@ -46,6 +48,13 @@ Result<ModelAssets> BuildAssets(const AssetBytes& bytes) {
       bytes.tokenizer.size() + bytes.chat_template.size() + bytes.generation_config.size();
   if (!bytes.tokenizer.empty()) {
     TRY_ASSIGN(text::TokenizerSpec spec, text::ParseTokenizerSpec(bytes.tokenizer));
+    const auto named = std::find_if(spec.named_templates.begin(), spec.named_templates.end(),
+                                    [](const auto& entry) { return entry.name == kToolTemplate; });
+    if (named != spec.named_templates.end()) {
+      TRY_ASSIGN(assets.tool_template, text::ChatTemplate::Compile(named->text));
+      assets.tool_content_form =
+          ChooseContentForm(*assets.tool_template, bytes.content_format, TemplateOrigin::kModel);
+    }
     TRY_ASSIGN(assets.tokenizer, text::Tokenizer::Create(std::move(spec)));
   }
   assets.content_format = bytes.content_format;

@@ -43,7 +43,10 @@ Result<GenerationDefaults> ParseGenerationConfig(std::string_view json);
 struct ModelAssets {
   std::unique_ptr<text::Tokenizer> tokenizer;  // null: the model has none, only token ids work
   std::optional<text::ChatTemplate> chat_template;
-  ContentForm content_form;    // of chat_template
+  ContentForm content_form;  // of chat_template
+  // For requests with tools, where the model has a template of that purpose.
+  std::optional<text::ChatTemplate> tool_template;
+  ContentForm tool_content_form;
   std::string content_format;  // auto, string, openai: for templates of requests
   GenerationDefaults defaults;
   size_t bytes = 0;  // of the artefacts

@@ -118,8 +118,10 @@ Result<std::string> RenderChat(const ModelAssets& assets, const ChatPrompt& prom
                                  "the model has no chat template; use /v1/completions, or start "
                                  "the worker with --chat-template FILE",
                                  "messages"});
-  auto text =
-      assets.chat_template->Render(MakeInput(assets, prompt, assets.content_form, settings.now));
+  const bool tools = assets.tool_template && !prompt.tools.IsNull();
+  const text::ChatTemplate& chosen = tools ? *assets.tool_template : *assets.chat_template;
+  auto text = chosen.Render(MakeInput(
+      assets, prompt, tools ? assets.tool_content_form : assets.content_form, settings.now));
   if (!text) {
     text.error().param = "messages";
     text.error().message =

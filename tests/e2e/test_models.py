@@ -58,6 +58,19 @@ def test_generation_config_of_the_folder(service, start, folder):
                                                "ignore_eos": True}).json()["choices"][0]["token_ids"] == ids[:6], "greedy by default"
 
 
+def test_a_template_for_tools(start, folder):
+    named = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "{{ tools | length }} tools"}]
+    changed = copy_of(folder, {"tokenizer_config.json": {"chat_template": named}})
+    service = start(Serve, changed, "--served-model-name", "m", *SMALL)
+
+    def prompt_of(**fields):
+        ids = service.post("/tokenize", {"model": "m", "messages": CHAT, **fields}).json()["tokens"]
+        return service.post("/detokenize", {"model": "m", "tokens": ids}).json()["prompt"]
+
+    assert prompt_of() == "plain"
+    assert prompt_of(tools=[{"type": "function", "function": {"name": "f"}}]) == "1 tools"
+
+
 def test_overrides_of_the_config_and_the_context(service, start):
     changed = start(Serve, FOLDER, "--hf-overrides", '{"rope_theta": 100.0, "max_position_embeddings": 4096}', "--max-model-len", "2k", *SMALL)
     reply = changed.post("/tokenize", {"model": changed.model, "messages": CHAT}).json()
