@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TANDEM = pathlib.Path(os.environ.get("TANDEM_BINARY") or ROOT / "build/release/tandem")
 CACHE = pathlib.Path(os.environ.get("TANDEM_CACHE") or pathlib.Path.home() / ".cache" / "tandem")
 MODELS = CACHE / "models"
+FAMILY_GOLDENS = pathlib.Path(__file__).resolve().parent.parent / "goldens/families/logits.json.gz"
 TINY = MODELS / "tiny-f32.gguf"
 DEMO = MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf"
 TRANSFER = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
