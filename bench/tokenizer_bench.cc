@@ -1,4 +1,4 @@
-// Runs a tokenizer over texts, for comparison with other libraries (bench/tokenizers.py) and for
+// Runs a tokenizer over texts, for comparison with other libraries (bench/tokenizer_peers.py) and for
 // speed.
 //
 //   tokenizer_bench TOKENIZER TEXTS OUT [--no-special]   ids and decoded texts of every text

@@ -50,9 +50,11 @@ void AppendSpan(NormalForm form, std::string_view span, std::string& out) {
   }
 }
 
+// Characters that the library knows no form of, or takes for letters.
 bool IsLeftAlone(NormalForm form, char32_t c) {
-  return form != NormalForm::kNfc && form != NormalForm::kNfd && c >= 128 &&
-         HasNewCompatibilityForm(c);
+  if (c < 128) return false;
+  const bool compatibility = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
+  return HasNewCombiningClass(c) || (compatibility && HasNewCompatibilityForm(c));
 }
 
 // Where the first character is that is not inert, or the end.

@@ -10,8 +10,8 @@ namespace tandem::text {
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 // Appends the form to `out`, or returns false and appends nothing if the text is in it already (it
-// may also return true then). Characters whose compatibility form is newer than those that
-// tokenizers know stay as they are.
+// may also return true then). What is newer than the Unicode of Hugging Face
+// tokenizers stays as it is.
 bool Normalise(NormalForm form, std::string_view text, std::string& out);
 
 }  // namespace tandem::text

@@ -10,6 +10,7 @@ bool StripMarkDiffers(char32_t c);         // from category M, in StripAccents
 bool BertControlDiffers(char32_t c);       // from Cc, Cf, Co, in clean_text
 bool PunctuationDiffers(char32_t c);       // from category P and ASCII symbols
 bool HasNewCompatibilityForm(char32_t c);  // NFKC and NFKD leave it as it is
+bool HasNewCombiningClass(char32_t c);     // never moves past other marks
 
 }  // namespace tandem::text
 

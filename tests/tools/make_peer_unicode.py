@@ -50,6 +50,14 @@ def main():
     punctuation = {c for c in CHARS if len(split.pre_tokenize_str("a" + c + "a")) > 1}
     known = {c for c in CHARS if category[c][0] == "P" or (ord(c) < 128 and category[c][0] == "S")}
     compat = {c for c in CHARS if normalizers.NFKD().normalize_str(c) == c != unicodedata.normalize("NFKD", c)}
+    # Marks that the library does not move past others: it takes them for letters.
+    nfd = normalizers.NFD()
+    unmoved = set()
+    for c in CHARS:
+        klass = unicodedata.combining(c)
+        pair = "a" + c + "\u0334" if klass > 1 else "a\u0345" + c
+        if klass and nfd.normalize_str(pair) != unicodedata.normalize("NFD", pair):
+            unmoved.add(c)
     text = ["// Made by tests/tools/make_peer_unicode.py; do not edit.", '#include "text/peer_unicode.h"', "",
             "#include <algorithm>", "#include <iterator>", "", "namespace tandem::text {", "namespace {",
             "struct CodeRange {", "  char32_t first;", "  char32_t last;", "};",
@@ -59,10 +67,10 @@ def main():
             "  return found != std::end(ranges) && found->first <= c;", "}", "// clang-format off",
             *table("kBertMarks", bert_marks), *table("kStripMarks", strip_marks),
             *table("kControls", cleaned ^ controls), *table("kPunctuationDiffers", punctuation ^ known),
-            *table("kCompatibility", compat), "// clang-format on", "}  // namespace", "",
+            *table("kCompatibility", compat), *table("kUnmoved", unmoved), "// clang-format on", "}  // namespace", "",
             *test("BertMarkDiffers", "kBertMarks"), *test("StripMarkDiffers", "kStripMarks"),
             *test("BertControlDiffers", "kControls"), *test("PunctuationDiffers", "kPunctuationDiffers"),
-            *test("HasNewCompatibilityForm", "kCompatibility"), "", "}  // namespace tandem::text", ""]
+            *test("HasNewCompatibilityForm", "kCompatibility"), *test("HasNewCombiningClass", "kUnmoved"), "", "}  // namespace tandem::text", ""]
     with open(OUT, "w", encoding="utf-8") as file:
         file.write("\n".join(text))
     print(f"wrote {os.path.normpath(OUT)}")

@@ -2,9 +2,9 @@
 """Compares Tandem's tokenizers with recorded ids, and with the Rust library on a long mixed text, for all real
 tokenizers that packages ship.
 
-  bench/tokenizers.py recorded DIR [--only NAME,...]   DIR holds NAME.json.gz (tests/goldens/text/tokenizer's form)
-  bench/tokenizers.py live [--only NAME,...]           1 MB of mixed text, against the Python package tokenizers
-  bench/tokenizers.py speed [--only NAME,...]          MB/s of one thread and the ratio to the Rust library
+  bench/tokenizer_peers.py recorded DIR [--only NAME,...]   DIR holds NAME.json.gz (tests/goldens/text/tokenizer's form)
+  bench/tokenizer_peers.py live [--only NAME,...]           1 MB of mixed text, against the Python package tokenizers
+  bench/tokenizer_peers.py speed [--only NAME,...]          MB/s of one thread and the ratio to the Rust library
 
 Tokenizers are taken from --packages (default ~/.cache/tandem/packages/x, see tests/tools/fetch_tokenizers.sh). Needs
 build/release/bench/tokenizer_bench."""
