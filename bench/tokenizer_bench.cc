@@ -1,5 +1,5 @@
-// Runs a tokenizer over texts, for comparison with other libraries (bench/tokenizer_peers.py) and for
-// speed.
+// Runs a tokenizer over texts, for comparison with other libraries (bench/tokenizer_peers.py) and
+// for speed.
 //
 //   tokenizer_bench TOKENIZER TEXTS OUT [--no-special]   ids and decoded texts of every text
 //   tokenizer_bench TOKENIZER TEXTS --speed              megabytes a second of one thread

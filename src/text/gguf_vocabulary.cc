@@ -300,7 +300,10 @@ Status FillBert(const GgufVocabulary& vocabulary, TokenizerSpec& spec) {
   if (strip) drop(R"(\p{M})");
   if (lowercase) spec.normalizers.push_back(StepOf(NormalizerKind::kLowercase));
   spec.normalizers.push_back(StepOf(NormalizerKind::kBert, kBertChineseChars));
-  spec.pre_tokenizers.push_back(StepOf(PreTokenizerKind::kBert));
+  spec.pre_tokenizers.push_back(StepOf(PreTokenizerKind::kWhitespaceSplit));
+  auto marks = StepOf(PreTokenizerKind::kSplitRegex, 0, R"(\p{P}|[\x00-\x7E&&\p{S}])");
+  marks.number = static_cast<uint32_t>(SplitBehavior::kIsolated);
+  spec.pre_tokenizers.push_back(std::move(marks));
   spec.pre_tokenizers.push_back(StepOf(PreTokenizerKind::kMetaspace, kMetaspaceAlways, kSpaceMark));
   SetGgufDecoder(2U | (vocabulary.add_space_prefix.value_or(false) ? 4U : 0U), true, spec);
   SetAffixes(spec.bos_id, separator, spec);

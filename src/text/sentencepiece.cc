@@ -187,7 +187,9 @@ Status SetModel(const Proto& proto, TokenizerSpec& spec) {
   }
   // Byte pieces stand for bytes, never for their own text.
   for (size_t id = 0; id < spec.tokens.size(); ++id) {
-    if (spec.token_types[id] == TokenType::kByte) spec.scores[id] = -1e30F;
+    if (spec.token_types[id] == TokenType::kByte) {
+      spec.scores[id] = -std::numeric_limits<float>::infinity();
+    }
   }
   return {};
 }

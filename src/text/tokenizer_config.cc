@@ -20,11 +20,31 @@ using simdjson::dom::element;
 
 constexpr size_t kMaxJsonBytes = size_t{32} << 20;
 
+// Python writes integers of any size ("model_max_length": 1000000000000000019884624838656), the
+// JSON parser takes those of 64 bits: longer ones are made floating-point numbers.
+std::string WithoutLargeIntegers(std::string_view json) {
+  constexpr size_t kSafeDigits = 18;
+  std::string out;
+  out.reserve(json.size() + 16);
+  bool in_string = false;
+  size_t digits = 0;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    const bool digit = !in_string && c >= '0' && c <= '9';
+    if (!digit && digits > kSafeDigits && c != '.' && c != 'e' && c != 'E') out += "e0";
+    digits = digit ? digits + 1 : 0;
+    out += c;
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\' && i + 1 < json.size()) out += json[++i];
+  }
+  return out;
+}
+
 Status Parse(std::string_view file, std::string_view json, simdjson::dom::parser& parser,
              simdjson::dom::object& root) {
   std::string_view what = "it is larger than 32 MiB";
   if (json.size() <= kMaxJsonBytes) {
-    const auto error = parser.parse(json.data(), json.size()).get(root);
+    const auto error = parser.parse(WithoutLargeIntegers(json)).get(root);
     if (!error) return {};
     what = simdjson::error_message(error);
   }

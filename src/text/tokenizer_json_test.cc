@@ -55,7 +55,9 @@ TEST(TokenizerJson, NamesAndAffixesOfItsConfig) {
     EXPECT_TRUE(spec) << spec.error().message;
     return *spec;
   };
-  TokenizerSpec spec = read(R"({"bos_token": "<s>", "eos_token": {"content": "<new>"}})");
+  TokenizerSpec spec = read(R"({"model_max_length": 1000000000000000019884624838656,
+      "note": "\"1000000000000000019884624838656", "bos_token": "<s>",
+      "eos_token": {"content": "<new>"}})");
   EXPECT_EQ(spec.bos_id, 0);
   EXPECT_EQ(spec.eos_id, 7);
   EXPECT_TRUE(spec.prefix.empty());

@@ -172,7 +172,7 @@ struct NamedTemplate {
 struct TokenizerSpec {
   std::vector<std::string> tokens;     // index = id; empty: an id without a token
   std::vector<TokenType> token_types;  // empty (all normal) or as many as tokens
-  std::vector<float> scores;           // empty or as many as tokens
+  std::vector<float> scores;  // empty or as many as tokens; unigram: -infinity is never made
   std::vector<MergeRule> merges;
   TokenModel model;
   std::vector<AddedToken> added;

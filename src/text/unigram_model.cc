@@ -1,5 +1,6 @@
 // The unigram model: the split of a word whose scores sum to the most.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -25,6 +26,7 @@ class UnigramModel : public Model {
     for (size_t id = 0; id < spec.tokens.size(); ++id) {
       if (!in[id]) continue;
       const TokenType type = spec.token_types.empty() ? TokenType::kNormal : spec.token_types[id];
+      if (std::isinf(scores_[id])) continue;  // never to be made
       const bool unused = type == TokenType::kUnused;
       if (unused && !model_.Is(TokenModel::kMatchUnused)) continue;
       if (!unused) least = std::min<double>(least, scores_[id]);
