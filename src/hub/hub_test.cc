@@ -165,7 +165,7 @@ TEST_F(HubCache, FindsWhatIsCompleteWithoutTheHub) {
   const RepoCache cache(folder_.string(), "org/name");
   const auto absent = Resolved("org/name");
   ASSERT_FALSE(absent);
-  for (const char* part : {"HF_HUB_OFFLINE", "models--org--name", "huggingface-cli download"})
+  for (const char* part : {"HF_HUB_OFFLINE", "models--org--name", "hf download"})
     EXPECT_NE(absent.error().message.find(part), std::string::npos) << absent.error().message;
   Put(cache, "config.json", "e1");
   Put(cache, "tokenizer.json", "e2");

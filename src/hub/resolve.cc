@@ -154,7 +154,7 @@ class Resolution {
   // Which folder to fill, and how.
   std::string Remedy() const {
     return fmt::format(
-        "Fetch it on a machine that has a network (huggingface-cli download {}) and copy the "
+        "Fetch it on a machine that has a network (hf download {}) and copy the "
         "folder "
         "{} here; or put its files (config.json, tokenizer.json, *.safetensors; or one .gguf file) "
         "into any folder and write that path as the model",

@@ -154,7 +154,7 @@ def test_without_network(folder, hub):
     hub.close()
     began = time.monotonic()
     output = refused(folder, ["org/tiny:F32"], environment)
-    for part in ("is not in the cache", "no connection to 127.0.0.1", "huggingface-cli download org/tiny", str(repo_folder(folder))):
+    for part in ("is not in the cache", "no connection to 127.0.0.1", "hf download org/tiny", str(repo_folder(folder))):
         assert part in output, output
     assert time.monotonic() - began < 15
     assert "HF_HUB_OFFLINE forbids" in refused(folder, ["org/tiny:F32"], {**environment, "HF_HUB_OFFLINE": "1"})
