@@ -21,7 +21,7 @@ E2E_TIMEOUT = 1500
 # no memory that other tests do not.
 TSAN_MODULES = ["rt", "net", "hub", "xfer", "engine", "cluster", "router"]
 SLOW_UNDER_SANITIZERS = {
-    "model_test": "-GreedyGolden.*:Families.SameBitsOnEveryPath:ForwardTest.SameBitsForAnyBatchAndOrder:ForwardTest.SameBitsForEveryTypeLevelThreadCountAndChunk",
+    "model_test": "-GreedyGolden.*:Families.SameBitsOnEveryPath:ForwardTest.SameBitsForAnyBatchAndOrder:ForwardTest.SameBitsForEveryTypeLevelThreadCountAndChunk:AttentionTest.SameBitsForEveryChunkThreadCountLevelAndBlockSize:KvDtypes.*",
 }
 SANITIZER_VARIABLES = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",

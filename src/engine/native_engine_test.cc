@@ -20,18 +20,18 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Made by tests/tools/prepare_test_data.py.
-std::string TinyModel(const std::string& type) {
+std::string CachedModel(const std::string& name) {
   const char* set = std::getenv("TANDEM_TEST_CACHE");
   const std::filesystem::path cache =
       set != nullptr && *set != '\0'
           ? std::filesystem::path(set)
           : std::filesystem::path(std::getenv("HOME")) / ".cache" / "tandem";
-  return (cache / "models" / ("tiny-" + type + ".gguf")).string();
+  return (cache / "models" / name).string();
 }
 
 WorkerOptions NativeWorker(Role role) {
   WorkerOptions options;
-  options.model_path = TinyModel("q4_0");
+  options.model_path = CachedModel("tiny-q4_0.gguf");
   options.role = role;
   options.num_gpu_blocks_override = 2000;
   options.max_num_seqs = 32;
@@ -117,7 +117,7 @@ class PathEquality : public NativeEngine {
   // One after the other.
   Texts Alone(Loaded& worker, std::vector<wire::GenerateItem>* firsts = nullptr) {
     Texts texts;
-    for (int i = 0; i < kPrompts; ++i) {
+    for (int i = first_prompt_; i < kPrompts; ++i) {
       TestCall call;
       call.Start(worker.engine(), Ask(i, Vocab(worker)));
       EXPECT_TRUE(Run(call) && call.Ok());
@@ -128,7 +128,7 @@ class PathEquality : public NativeEngine {
   }
   Texts Together(Loaded& worker) {
     std::vector<std::unique_ptr<TestCall>> calls;
-    for (int i = 0; i < kPrompts; ++i) {
+    for (int i = first_prompt_; i < kPrompts; ++i) {
       calls.push_back(std::make_unique<TestCall>());
       calls.back()->Start(worker.engine(), Ask(i, Vocab(worker)));
     }
@@ -142,9 +142,7 @@ class PathEquality : public NativeEngine {
     }
     return texts;
   }
-  Texts Reference(const std::string& kv_cache_dtype = "auto") {
-    auto options = NativeWorker(Role::kAggregated);
-    options.kv_cache_dtype = kv_cache_dtype;
+  Texts Reference(WorkerOptions options = NativeWorker(Role::kAggregated)) {
     options.enable_prefix_caching = false;
     auto worker = Load(options);
     Texts texts = Alone(*worker);
@@ -153,6 +151,8 @@ class PathEquality : public NativeEngine {
     Stop(*worker);
     return texts;
   }
+
+  int first_prompt_ = 0;  // the long ones come first; a model of short context leaves them out
 };
 
 TEST_F(PathEquality, PrefixCacheColdAndWarm) {
@@ -196,32 +196,47 @@ TEST_F(PathEquality, ChunkSizesAndThreads) {
   }
 }
 
+struct Served {
+  std::string name;
+  std::string model;
+  std::string kv_cache_dtype = "auto";
+  int first_prompt = 0;
+};
+
 // Every prompt's keys and values go from a prefill worker to a decode worker; the texts are those
 // of one worker alone.
-class HandOver : public PathEquality, public ::testing::WithParamInterface<std::string> {};
+class HandOver : public PathEquality, public ::testing::WithParamInterface<Served> {
+ protected:
+  void SetUp() override { first_prompt_ = GetParam().first_prompt; }
+  WorkerOptions Worker(Role role) {
+    WorkerOptions options = NativeWorker(role);
+    options.model_path = CachedModel(GetParam().model);
+    options.kv_cache_dtype = GetParam().kv_cache_dtype;
+    return options;
+  }
+};
 
 TEST_P(HandOver, PrefillAndDecodeWorkersOverTcp) {
-  const Texts expected = Reference(GetParam());
-  auto options = NativeWorker(Role::kPrefill);
-  options.kv_cache_dtype = GetParam();
-  auto prefill = Load(options);
-  options.role = Role::kDecode;
+  const Texts expected = Reference(Worker(Role::kAggregated));
+  auto prefill = Load(Worker(Role::kPrefill));
+  auto options = Worker(Role::kDecode);
   options.enable_prefix_caching = false;
   auto decode = Load(options);
-  for (int i = 0; i < kPrompts; ++i) {
+  for (int i = first_prompt_; i < kPrompts; ++i) {
     TestCall first;
     first.Start(prefill->engine(), Ask(i, Vocab(*prefill), std::string(kPrefillParams)));
     ASSERT_TRUE(Run(first) && first.Ok());
     TestCall second;
     second.Start(decode->engine(), Ask(i, Vocab(*decode), first.params));
     ASSERT_TRUE(Run(second) && second.Ok());
-    EXPECT_EQ(second.text.at(0), expected[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(second.text.at(0), expected[static_cast<size_t>(i - first_prompt_)]) << i;
     EXPECT_EQ(second.first.computed_prompt_tokens, 1);
     EXPECT_GT(second.first.pulled_bytes, 0);
     EXPECT_EQ(second.first.pull_transport, "tcp");
     EXPECT_EQ(second.first.fallback_reason, "");
   }
-  EXPECT_EQ(decode->engine().Stats().prompt_tokens_computed, uint64_t{kPrompts});
+  EXPECT_EQ(decode->engine().Stats().prompt_tokens_computed,
+            static_cast<uint64_t>(kPrompts - first_prompt_));
   EXPECT_TRUE(RunUntil([&] { return prefill->engine().Stats().leases == 0; }, seconds(2)));
   EXPECT_TRUE(RunUntil(
       [&] {
@@ -233,14 +248,35 @@ TEST_P(HandOver, PrefillAndDecodeWorkersOverTcp) {
   Stop(*decode);
 }
 
-INSTANTIATE_TEST_SUITE_P(KvDtypes, HandOver,
-                         ::testing::Values("auto", "float32", "bfloat16", "int8_per_token_head"));
+TEST_P(HandOver, BatchedWorkersGiveTheSameTexts) {
+  const Texts expected = Reference(Worker(Role::kAggregated));
+  auto worker = Load(Worker(Role::kAggregated));
+  EXPECT_EQ(Together(*worker), expected);
+  EXPECT_GE(worker->engine().Stats().max_rows_in_step, 8U);
+  Stop(*worker);
+}
+
+// Prompts of up to 190 tokens, many times the windows of 8.
+constexpr int kShortPrompts = 8;
+INSTANTIATE_TEST_SUITE_P(
+    ModelsAndKvDtypes, HandOver,
+    ::testing::Values(Served{"float16", "tiny-q4_0.gguf"},
+                      Served{"float32", "tiny-q4_0.gguf", "float32"},
+                      Served{"bfloat16", "tiny-q4_0.gguf", "bfloat16"},
+                      Served{"int8", "tiny-q4_0.gguf", "int8_per_token_head"},
+                      Served{"windows", "families/mistral-window8", "auto", kShortPrompts},
+                      Served{"windows_and_caps", "families/gemma2-f32", "auto", kShortPrompts},
+                      Served{"windows_int8", "families/gemma3-f32", "int8_per_token_head",
+                             kShortPrompts},
+                      Served{"latent", "families/deepseekv3-f32", "bfloat16", kShortPrompts}),
+    [](const auto& info) { return info.param.name; });
 
 TEST_F(PathEquality, AnotherKvDtypeIsRefusedAndThePromptComputedAgain) {
-  const Texts expected = Reference("int8_per_token_head");
-  auto prefill = Load(NativeWorker(Role::kPrefill));
-  auto options = NativeWorker(Role::kDecode);
+  auto options = NativeWorker(Role::kAggregated);
   options.kv_cache_dtype = "int8_per_token_head";
+  const Texts expected = Reference(options);
+  auto prefill = Load(NativeWorker(Role::kPrefill));
+  options.role = Role::kDecode;
   auto decode = Load(options);
   TestCall first;
   first.Start(prefill->engine(), Ask(0, Vocab(*prefill), std::string(kPrefillParams)));
@@ -307,7 +343,7 @@ TEST_F(NativeEngine, LogprobsAndChoicesComeThrough) {
 // Weights of NaN give NaN scores: an error, not text.
 TEST_F(NativeEngine, DamagedWeightsAreAnErrorNotText) {
   const std::string path = ::testing::TempDir() + fmt::format("nan-{}.gguf", getpid());
-  std::filesystem::copy_file(TinyModel("f32"), path);
+  std::filesystem::copy_file(CachedModel("tiny-f32.gguf"), path);
   {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(-4096, std::ios::end);
@@ -333,9 +369,9 @@ WorkerOptions ModelAt(const std::string& path) {
 
 // The file's token list, but an embedding of one row less.
 TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
-  std::ifstream in(TinyModel("q4_0"), std::ios::binary);
+  std::ifstream in(CachedModel("tiny-q4_0.gguf"), std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const auto good = ReadArtifacts(ModelAt(TinyModel("q4_0")));
+  const auto good = ReadArtifacts(ModelAt(CachedModel("tiny-q4_0.gguf")));
   ASSERT_TRUE(good.has_value()) << good.error().message;
   constexpr std::string_view kName = "token_embd.weight";
   const size_t at = bytes.find(kName);
@@ -360,7 +396,7 @@ TEST(Artifacts, MoreTokensThanEmbeddingRowsAreRefused) {
 
 // One byte of one merge is wrong: its result is no token, and frontends would refuse the tokenizer.
 TEST(Artifacts, ATokenizerThatFrontendsCannotBuildIsRefused) {
-  std::ifstream in(TinyModel("q4_0"), std::ios::binary);
+  std::ifstream in(CachedModel("tiny-q4_0.gguf"), std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   constexpr std::string_view kMerges = "tokenizer.ggml.merges";
   const size_t at = bytes.find(kMerges);
