@@ -64,27 +64,41 @@ TANDEM_SIMD typename S::V HalfAt(const std::byte* halves, int group) {
   return S::LoadHalf(reinterpret_cast<const uint16_t*>(halves) + group * S::kLanes);
 }
 
+// A lone row's weights come from memory: each quad fetches its share of the block's lines, some way
+// ahead (measured: all lines at once are slower than none for some types).
+template <class S, size_t kBlockBytes>
+TANDEM_SIMD void FetchAhead(const std::byte* w, int quad) {
+  constexpr size_t kLines = kBlockBytes / 64;
+  const auto step = static_cast<size_t>(quad);
+  for (size_t line = step * kLines / 8; line < (step + 1) * kLines / 8; ++line)
+    S::Prefetch(w + S::kAhead + line * 64);
+}
+
 // Sums over the 32 inputs of a block, for G vectors of outputs from `group` on.
-template <class S, class Q, int R, int G>
+template <class S, class Format, int R, int G>
 TANDEM_SIMD void SumQuants(const std::byte* w, int group, const RowsView& x, size_t block,
                            typename S::I (&sum)[R][G]) {
-  S::template DotQuants<R, G, Q::kMost>(
-      [w, group](int g, int quad)
-          TANDEM_INLINE_LAMBDA { return Q::Load(w + (group + g) * S::kLanes * 4, quad); },
+  S::template DotQuants<R, G, Format::Q::kMost>(
+      [w, group](int g, int quad) TANDEM_INLINE_LAMBDA {
+        if (R == 1 && g == 0) FetchAhead<S, Format::kBlockBytes>(w, quad);
+        return Format::Q::Load(w + (group + g) * S::kLanes * 4, quad);
+      },
       x.q + block * kBlock, x.stride, sum);
 }
 
 // Sums over both halves of a block times their factors(g), for G vectors of outputs from `group`
 // on.
-template <class S, class Q, int R, int G, class Factors>
+template <class S, class Format, int R, int G, class Factors>
 TANDEM_SIMD void SumHalves(Factors factors, const std::byte* w, int group, const RowsView& x,
                            size_t block, typename S::I (&sum)[R][G]) {
   alignas(64) int8_t mixed[R][kBlock];
   TANDEM_UNROLL
   for (int r = 0; r < R; ++r) S::MixHalves(x.q + r * x.stride + block * kBlock, mixed[r]);
-  S::template DotHalves<R, G, Q::kMost>(
-      [w, group](int g, int quad)
-          TANDEM_INLINE_LAMBDA { return Q::Load(w + (group + g) * S::kLanes * 4, quad); },
+  S::template DotHalves<R, G, Format::Q::kMost>(
+      [w, group](int g, int quad) TANDEM_INLINE_LAMBDA {
+        if (R == 1 && g == 0) FetchAhead<S, Format::kBlockBytes>(w, quad);
+        return Format::Q::Load(w + (group + g) * S::kLanes * 4, quad);
+      },
       factors, mixed, sum);
 }
 
@@ -109,7 +123,6 @@ struct NoHead {
 
 // A format says how the 32 inputs of a block contribute to the accumulators of G vectors of outputs
 // from `group` on: `head` is what lies in front of every 256 inputs, `w` the block, g a vector.
-//   kAhead: how far ahead of a lone row's stream weights are fetched
 //   Sums: integer sums of products
 //   Scale: D of the contract, as far as it is the same for every row
 //   Minimum: see kMinimum
@@ -119,16 +132,16 @@ enum class MinimumOf { kNone, kBlock, kHalves };
 // Sixteen-bit scales (and minima) follow the quants of each block.
 template <class S, int kBits, int kOffset, bool kHasMinimum>
 struct BlockScales {
+  using Self = BlockScales<S, kBits, kOffset, kHasMinimum>;
   using Q = Quants<S, kBits>;
   template <int G>
   using Front = NoHead;
   static constexpr size_t kBlockBytes = Q::kBytes + (kHasMinimum ? 4 : 2) * kPanel;
-  static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = kHasMinimum ? MinimumOf::kBlock : MinimumOf::kNone;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
                         typename S::I (&sum)[R][G]) {
-    SumQuants<S, Q, R, G>(w, group, x, block, sum);
+    SumQuants<S, Self, R, G>(w, group, x, block, sum);
   }
   // The quants' offset, as a correction of the integer sum.
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView& x, size_t index) {
@@ -159,14 +172,16 @@ struct Q8_0 {
   template <int G>
   using Front = NoHead;
   static constexpr size_t kBlockBytes = kBytes + 2 * kPanel;
-  // The hardware alone keeps up with the denser traffic of bytes, and is only disturbed (measured).
-  static constexpr size_t kAhead = 0;
   static constexpr MinimumOf kMinimum = MinimumOf::kNone;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
                         typename S::I (&sum)[R][G]) {
-    S::template DotBytes<R, G>(w + group * S::kLanes * 4, x.q + block * kBlock, x.stride,
-                               x.sum + block, x.blocks, sum);
+    S::template DotBytes<R, G>(
+        [w, group](int g, int quad) TANDEM_INLINE_LAMBDA {
+          if (R == 1 && g == 0) FetchAhead<S, kBlockBytes>(w, quad);
+          return S::LoadBytes(w + quad * 4 * kPanel + (group + g) * S::kLanes * 4);
+        },
+        x.q + block * kBlock, x.stride, x.sum + block, x.blocks, sum);
   }
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
@@ -180,16 +195,16 @@ struct Q8_0 {
 // A byte for each block and output: its factor of the scale and of the minimum in front.
 template <class S, int kBits>
 struct ByteScales {
+  using Self = ByteScales<S, kBits>;
   using Q = Quants<S, kBits>;
   template <int G>
   using Front = Head<S, G, true>;
   static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
-  static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = MinimumOf::kBlock;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
                         typename S::I (&sum)[R][G]) {
-    SumQuants<S, Q, R, G>(w, group, x, block, sum);
+    SumQuants<S, Self, R, G>(w, group, x, block, sum);
   }
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
@@ -213,11 +228,11 @@ using Q5_K = ByteScales<S, 5>;
 // their range.
 template <class S, int kBits>
 struct HalfScales {
+  using Self = HalfScales<S, kBits>;
   using Q = Quants<S, kBits>;
   template <int G>
   using Front = Head<S, G, false>;
   static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
-  static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = MinimumOf::kNone;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
@@ -225,7 +240,7 @@ struct HalfScales {
     const auto factors = [w, group](int g) TANDEM_INLINE_LAMBDA {
       return S::LoadPairs(w + Q::kBytes + (group + g) * S::kLanes * 2);
     };
-    SumHalves<S, Q, R, G>(factors, w, group, x, block, sum);
+    SumHalves<S, Self, R, G>(factors, w, group, x, block, sum);
     TANDEM_UNROLL
     for (int g = 0; g < G; ++g) {
       TANDEM_UNROLL
@@ -250,11 +265,11 @@ using Q6_K = HalfScales<S, 6>;
 // The same with factors for minima; both are nibbles of one byte.
 template <class S>
 struct Q2_K {
+  using Self = Q2_K<S>;
   using Q = Quants<S, 2>;
   template <int G>
   using Front = Head<S, G, true>;
   static constexpr size_t kBlockBytes = Q::kBytes + 2 * kPanel;
-  static constexpr size_t kAhead = S::kNibblesAhead;
   static constexpr MinimumOf kMinimum = MinimumOf::kHalves;
   template <int R, int G>
   TANDEM_SIMD void Sums(const std::byte* w, int group, const RowsView& x, size_t block,
@@ -262,7 +277,7 @@ struct Q2_K {
     const auto factors = [w, group](int g) TANDEM_INLINE_LAMBDA {
       return S::Bits(Pairs(w, group + g), 0, 0, 15);
     };
-    SumHalves<S, Q, R, G>(factors, w, group, x, block, sum);
+    SumHalves<S, Self, R, G>(factors, w, group, x, block, sum);
   }
   TANDEM_SIMD typename S::V ToFloat(typename S::I sum, const RowsView&, size_t) {
     return S::FromInt(sum);
@@ -334,9 +349,6 @@ void QuantizedPanel(const std::byte* panel, size_t blocks, const RowsView& x, fl
         head.Load(w, group);
         w += head.kBytes;
       }
-      if constexpr (R == 1)
-        for (size_t line = 0; line < Format::kBlockBytes; line += 64)
-          if (Format::kAhead > 0) S::Prefetch(w + Format::kAhead + line);
       AddBlock<S, Format, R, kG>(head, w, group, x, block, acc);
     }
     StoreSums<S>(acc, group, out, out_stride);
@@ -373,6 +385,9 @@ template <class S, class Format, int R, int G>
 TANDEM_SIMD void AddInputs(const typename Format::Element* w, const RowsView& x, size_t first,
                            size_t count, typename S::V (&acc)[R][G]) {
   for (size_t k = first; k < first + count; ++k, w += kPanel) {
+    if constexpr (R == 1)
+      for (size_t at = 0; at < kPanel * sizeof(*w); at += 64)
+        S::Prefetch(reinterpret_cast<const std::byte*>(w) + S::kAhead + at);
     typename S::V weights[G];
     TANDEM_UNROLL
     for (int g = 0; g < G; ++g) weights[g] = Format::Load(w + g * S::kLanes);

@@ -18,7 +18,7 @@ namespace tandem::model {
 struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kMaxRows = 8;
-  static constexpr size_t kNibblesAhead = 4096;
+  static constexpr size_t kAhead = 8192;
   using V = __m256;
   using I = __m256i;
 
@@ -124,9 +124,9 @@ struct Avx2 {
   }
 
   // |w| as the unsigned operand, x with w's sign as the other: a pair is at most 2 * 128 * 127.
-  template <int R, int G>
-  TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride,
-                            const int32_t* /*sums*/, size_t /*sums_stride*/, I (&out)[R][G]) {
+  template <int R, int G, class Load>
+  TANDEM_SIMD void DotBytes(Load bytes, const int8_t* x, size_t stride, const int32_t* /*sums*/,
+                            size_t /*sums_stride*/, I (&out)[R][G]) {
     TANDEM_UNROLL
     for (int r = 0; r < R; ++r) {
       TANDEM_UNROLL
@@ -136,7 +136,7 @@ struct Avx2 {
     for (int quad = 0; quad < 8; ++quad) {
       TANDEM_UNROLL
       for (int g = 0; g < G; ++g) {
-        const I weights = Load256(w + quad * 128 + g * 32);
+        const I weights = bytes(g, quad);
         const I magnitude = _mm256_abs_epi8(weights);
         TANDEM_UNROLL
         for (int r = 0; r < R; ++r) {

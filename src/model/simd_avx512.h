@@ -17,7 +17,7 @@ namespace tandem::model {
 struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kMaxRows = 8;
-  static constexpr size_t kNibblesAhead = 8192;
+  static constexpr size_t kAhead = 8192;
   using V = __m512;
   using I = __m512i;
 
@@ -157,8 +157,8 @@ struct Avx512 {
   }
 
   // w xor 0x80 is w + 128 as an unsigned byte; the offset comes off through the sum of x.
-  template <int R, int G>
-  TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride, const int32_t* sums,
+  template <int R, int G, class Load>
+  TANDEM_SIMD void DotBytes(Load bytes, const int8_t* x, size_t stride, const int32_t* sums,
                             size_t sums_stride, I (&out)[R][G]) {
     TANDEM_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -169,8 +169,8 @@ struct Avx512 {
     for (int quad = 0; quad < 8; ++quad) {
       TANDEM_UNROLL
       for (int g = 0; g < G; ++g) {
-        const I weights = _mm512_xor_si512(LoadBytes(w + quad * 128 + g * 64),
-                                           _mm512_set1_epi8(static_cast<char>(0x80)));
+        const I weights =
+            _mm512_xor_si512(bytes(g, quad), _mm512_set1_epi8(static_cast<char>(0x80)));
         TANDEM_UNROLL
         for (int r = 0; r < R; ++r)
           out[r][g] =

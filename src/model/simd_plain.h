@@ -34,7 +34,7 @@ inline float FusedMultiplyAdd(float a, float b, float c) {
 struct Plain {
   static constexpr int kLanes = 16;
   static constexpr int kMaxRows = 4;
-  static constexpr size_t kNibblesAhead = 0;
+  static constexpr size_t kAhead = 0;
   struct V {
     float lane[16];
   };
@@ -218,19 +218,22 @@ struct Plain {
       }
     }
   }
-  // Signed bytes. `w` points at the first of these outputs in the block of a packed panel; `sums`
-  // are the sums of the rows of x, for levels whose product needs an offset.
-  template <int R, int G>
-  TANDEM_SIMD void DotBytes(const std::byte* w, const int8_t* x, size_t stride,
-                            const int32_t* /*sums*/, size_t /*sums_stride*/, I (&out)[R][G]) {
-    for (int r = 0; r < R; ++r)
-      for (int g = 0; g < G; ++g) {
-        out[r][g] = I{};
-        for (int k = 0; k < 32; ++k)
-          for (int i = 0; i < 16; ++i)
-            out[r][g].lane[i] +=
-                static_cast<int8_t>(w[k / 4 * 128 + g * 64 + i * 4 + k % 4]) * x[r * stride + k];
+  // DotQuants for signed bytes. `sums` are the sums of the rows of x, for levels whose product
+  // needs an offset.
+  template <int R, int G, class Load>
+  TANDEM_SIMD void DotBytes(Load bytes, const int8_t* x, size_t stride, const int32_t* /*sums*/,
+                            size_t /*sums_stride*/, I (&out)[R][G]) {
+    for (int g = 0; g < G; ++g) {
+      for (int r = 0; r < R; ++r) out[r][g] = I{};
+      for (int quad = 0; quad < 8; ++quad) {
+        const I w = bytes(g, quad);
+        for (int r = 0; r < R; ++r)
+          for (int j = 0; j < 4; ++j)
+            for (int i = 0; i < 16; ++i)
+              out[r][g].lane[i] +=
+                  static_cast<int8_t>(w.lane[i] >> (8 * j) & 0xFF) * x[r * stride + quad * 4 + j];
       }
+    }
   }
 
  private:
