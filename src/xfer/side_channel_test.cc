@@ -16,7 +16,7 @@ namespace {
 KvIdentity SomeIdentity() {
   KvIdentity id;
   id.model_digest = "abc123";
-  id.layout_id = "kv2-f16-l2-h3-k64-v64-b16";
+  id.layout_id = "kv1-f16-l2-h3-d64-b16";
   id.dtype = "f16";
   id.block_tokens = 16;
   id.block_bytes = 24576;
