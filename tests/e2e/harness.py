@@ -221,6 +221,8 @@ class Cluster(Service):
             self.running.append(self.await_worker(role, process))
         if roles and (decode or agg):
             self.await_model()
+        # The model is listed with the first worker that serves it; requests would find the others missing.
+        eventually(lambda: sum(" serves '" in line for line in self.frontend.lines) >= len(roles), START_TIMEOUT)
 
     def start_frontend(self, port):
         self.frontend = Process(["frontend", "--http-port", port, "--discovery-path", self.discovery, *self.frontend_options], self.folder, self.variables)
