@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 CACHE = pathlib.Path(os.environ.get("TANDEM_CACHE") or pathlib.Path.home() / ".cache" / "tandem")
 PYTHON = str(CACHE / "venv" / "bin" / "python")
-BINARY_TIMEOUT = 600
+BINARY_TIMEOUT = 900
 E2E_TIMEOUT = 1500
 # Every test binary runs under ASan and UBSan, those with threads or loops of their own under TSan. Left out: what takes minutes there and touches
 # no memory that other tests do not.
