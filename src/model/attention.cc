@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "model/carver.h"
 
 namespace tandem::model {
 namespace {
@@ -24,23 +25,6 @@ int64_t FirstKey(int64_t position, int64_t window) {
 int32_t SpanOf(int64_t key) { return static_cast<int32_t>(key / kSpanKeys); }
 
 int CeilDiv(int a, int b) { return (a + b - 1) / b; }
-
-// Hands out aligned parts of a block of memory; without one (null) it only counts the bytes.
-class Carver {
- public:
-  explicit Carver(std::byte* at) : at_(at) {}
-  template <class T>
-  T* Take(size_t count) {
-    T* result = at_ == nullptr ? nullptr : reinterpret_cast<T*>(at_ + used_);
-    used_ += (count * sizeof(T) + 63) / 64 * 64;
-    return result;
-  }
-  size_t used() const { return used_; }
-
- private:
-  std::byte* at_;
-  size_t used_ = 0;
-};
 
 }  // namespace
 

@@ -128,7 +128,7 @@ Error Checkpoint::WhyMissing(std::string_view name) const {
   if (type != unsupported_.end())
     return Err(Code::kUnsupported,
                "{}: tensor {} has type {}, which is not supported (supported: {})", label_, name,
-               type->second, "F32, F16, BF16")
+               type->second, "F32, F16, BF16, F8_E4M3: use a release of the model in one of these")
         .error();
   return Err(Code::kCorrupt, "{}: tensor {} is missing", label_, name).error();
 }
